@@ -1,0 +1,38 @@
+# make demo   train five methods on real digits, print a table, write demo.html
+# make test   run the tests
+# make lint   ruff and mypy
+#
+# Each makes .venv and installs into it, once; nothing else on the machine is touched.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DELETE_ON_ERROR:
+.PHONY: demo test lint clean
+
+demo: .venv/.demo
+	$(BIN)/pulab demo
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv demo.html
+
+# A stamp for what is installed, so that a second call costs nothing. Editable: changed source needs no reinstall.
+.venv/.demo: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pulab needs Python 3.11 or later, got " + sys.version.split()[0] + ". Run: make PYTHON=python3.11 …")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.demo
+	$(INSTALL) --editable . --group test --group lint
+	@touch $@

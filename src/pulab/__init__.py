@@ -1,0 +1,30 @@
+"""pulab learns classifiers from positive and unlabeled data."""
+
+from importlib import import_module
+from typing import Any
+
+from pulab.errors import PulabError, PulabWarning
+
+__version__ = "0.1.0"
+
+# Loaded when first asked for: `import pulab` stays fast, and works where torch is missing.
+_LAZY = {
+    "JointPUClassifier": "pulab.estimators",
+    "NNPUClassifier": "pulab.estimators",
+    "NaivePUClassifier": "pulab.estimators",
+    "PNClassifier": "pulab.estimators",
+    "PUbNClassifier": "pulab.estimators",
+    "UPUClassifier": "pulab.estimators",
+}
+
+__all__ = ["PulabError", "PulabWarning", "__version__", *_LAZY]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pulab' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

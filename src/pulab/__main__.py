@@ -1,0 +1,5 @@
+"""``python -m pulab`` is the command ``pulab``."""
+
+from pulab.cli import main
+
+main()

@@ -1,0 +1,194 @@
+"""The one door for arrays: behind it rows are finite and numeric, labels are a mask, the prior is a fraction."""
+
+import math
+import numbers
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import validate_data
+
+from pulab.errors import InputError, PriorError, PulabWarning
+
+Array = NDArray[Any]
+Index = NDArray[np.int64]
+SCENARIOS = ("case-control", "single-sample")
+Scenario = Literal["case-control", "single-sample"]
+
+
+def check_number(
+    name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, ends: str = "[]", whole: bool = False
+) -> None:
+    """Refuse a parameter that is not a finite number (a whole one, if asked) in the interval."""
+    kind = numbers.Integral if whole else numbers.Real
+    good = isinstance(value, kind) and math.isfinite(value)
+    good = good and (value >= low if ends[0] == "[" else value > low)
+    good = good and (value <= high if ends[1] == "]" else value < high)
+    if not good:
+        noun = "whole number" if whole else "number"
+        raise InputError(f"{name} must be a {noun} in {ends[0]}{low:g}, {high:g}{ends[1]}, got {value!r}.")
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Refuse a parameter that is not one of the words it may be."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+
+def check_prior(prior: Any) -> float:
+    """The class prior as a float strictly between 0 and 1."""
+    if not isinstance(prior, numbers.Real) or not 0 < float(prior) < 1:
+        raise PriorError(
+            f"prior must be a number strictly between 0 and 1, got {prior!r}. "
+            "Pass the share of positives in the population, such as prior=0.3."
+        )
+    return float(prior)
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as a finite numeric array of two or more dimensions, or as CSR; its width and names remembered or compared."""
+    X = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, allow_nd=True, dtype="numeric"
+    )
+    if not reset and X.shape[1:] != estimator.row_shape_:
+        raise InputError(f"X has rows of shape {X.shape[1:]}, but fit saw rows of shape {estimator.row_shape_}.")
+    if reset:
+        estimator.row_shape_ = X.shape[1:]
+    return X
+
+
+@dataclass(frozen=True)
+class Labels:
+    """PU labels behind the door: which rows are labelled positive, and what the caller calls the two classes."""
+
+    positive: NDArray[np.bool_]
+    classes: Array
+
+
+def check_labels(y: Any, n_rows: int, *, classes: Array | None = None) -> Labels:
+    """Read PU labels: {1, 0}, {1, −1}, booleans, a value and NaN/None, or any two classes, the last one positive.
+
+    Where ``classes`` is given (labels of a validation set), the same values must mean the same.
+    """
+    if y is None:
+        raise InputError("estimator requires y to be passed, but the target y is None.")
+    y = column_or_1d(y, warn=True)
+    if len(y) != n_rows:
+        check_consistent_length(np.empty(n_rows), y)
+    missing = _missing(y)
+    try:
+        values = np.unique(np.array(y[~missing].tolist()) if y.dtype == object else y[~missing])
+    except TypeError:
+        raise InputError("y mixes kinds of labels. Mark positives with 1 and unlabeled rows with 0.") from None
+    if classes is None:
+        classes = _classes(values, bool(missing.any()))
+    elif unknown := set(values.tolist()) - set(classes.tolist()):
+        raise InputError(
+            f"y_val holds {sorted(unknown)}, but y has the classes {classes.tolist()}. Use the same labels."
+        )
+    positive = np.zeros(len(y), dtype=bool)
+    positive[~missing] = y[~missing] == classes[1]
+    if positive.all():
+        raise InputError("y has one class: every row is labelled positive. Add unlabeled rows, marked 0.")
+    if not positive.any():
+        raise InputError("y has one class: every row is unlabeled. Mark the known positives with 1.")
+    return Labels(positive, classes)
+
+
+def _missing(y: Array) -> NDArray[np.bool_]:
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype != object:
+        return np.zeros(len(y), dtype=bool)
+    # NaN differs from itself; pandas' NA refuses to say, by its type.
+    return np.array([v is None or type(v).__name__ in ("NAType", "NaTType") or v != v for v in y], dtype=bool)
+
+
+def _classes(values: Array, has_missing: bool) -> Array:
+    """The two classes that the labels stand for, the positive one last."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError("y contains infinity. Mark positives with 1 and unlabeled rows with 0.")
+    if len(values) + has_missing > 2:
+        shown = ", ".join(map(repr, values[:5].tolist())) + (", missing" if has_missing else "")
+        raise InputError(
+            f"Unknown label type: y holds {shown}. Only binary classification is supported. "
+            "Mark positives with 1 and unlabeled rows with 0."
+        )
+    if len(values) == 2:
+        if str(values[1]).lower() in ("u", "unl", "unlabeled", "unlabelled", "unknown", "negative", "neg"):
+            warnings.warn(
+                f"of the two labels in y, {str(values[1])!r} sorts last and is taken to mark the known positives. "
+                "If it is the other one, pass 1 for positive and 0 for unlabeled.",
+                PulabWarning,
+                stacklevel=4,
+            )
+        return values
+    if len(values) == 0:
+        raise InputError("y has one class: every row is unlabeled. Mark the known positives with 1.")
+    (value,) = values
+    if values.dtype.kind in "biuf":
+        if not has_missing:  # one number in every row: 1 (or True) marks a positive, anything else does not
+            return np.array([0, 1]) if value == 1 else np.array([value, value + 1])
+        if value <= 0:
+            raise InputError(f"y is {value!r} or missing: mark the known positives with 1, the unlabeled rows with 0.")
+        return np.array([0, value], dtype=values.dtype)
+    return np.array([f"not {value}", value]) if has_missing else np.array(["", value])
+
+
+def hold_out(rows: Index, fraction: float, rng: np.random.Generator) -> tuple[Index, Index]:
+    """Split rows at random into those to train on and those to validate on, each in its old order.
+
+    Both parts get at least one row; a single row is in both.
+    """
+    if len(rows) == 1:
+        return rows, rows
+    n_out = min(max(1, round(fraction * len(rows))), len(rows) - 1)
+    out = np.zeros(len(rows), dtype=bool)
+    out[rng.permutation(len(rows))[:n_out]] = True
+    return rows[~out], rows[out]
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Standardise features (images: channels) by the training rows, in float64; a row's outliers stop at ±20."""
+
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    LIMIT = 20.0
+
+    @classmethod
+    def fit(cls, X: Any, rows: Index) -> "Scaler":
+        """Mean and standard deviation over these rows, read in blocks. Sparse features are scaled but not centred."""
+        axes = (0, *range(2, X.ndim))
+        blocks = np.array_split(rows, max(1, len(rows) // 65536))
+        count = len(rows) * math.prod(X.shape[2:])
+
+        def total(center: Any, power: int) -> Any:
+            return sum(((_dense(X[b]) - center) ** power).sum(axis=axes, keepdims=True)[0] for b in blocks) / count
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            center = np.zeros((1,) * (X.ndim - 1)) if sparse.issparse(X) else total(0.0, 1)
+            scale = np.sqrt(total(center, 2))
+        # A constant's deviation is rounding noise, not 0: such a feature carries nothing, leave it at 0.
+        constant = scale <= 1e-12 * np.abs(center)
+        return cls(center, np.where(constant, 1.0, scale))
+
+    def __call__(self, X: Any, dtype: Any) -> Any:
+        if sparse.issparse(X):
+            scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
+            scaled.data /= self.scale[scaled.indices]
+            scaled.data = np.clip(scaled.data, -self.LIMIT, self.LIMIT).astype(dtype)
+            return scaled
+        out = np.empty(X.shape, dtype=dtype)
+        for block in (slice(i, i + 65536) for i in range(0, len(X), 65536)):
+            out[block] = np.clip((X[block] - self.center) / self.scale, -self.LIMIT, self.LIMIT)
+        return out
+
+
+def _dense(block: Any) -> NDArray[np.float64]:
+    return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)

@@ -1,0 +1,9 @@
+"""The laboratory: what to run, running it, and the rows that come of it."""
+
+from pulab.bench.methods import METHODS, Method
+from pulab.bench.recipes import RECIPES
+from pulab.bench.runner import run, run_all
+from pulab.bench.spec import RunSpec
+from pulab.bench.store import Row, append_row, read_rows
+
+__all__ = ["METHODS", "RECIPES", "Method", "Row", "RunSpec", "append_row", "read_rows", "run", "run_all"]

@@ -1,0 +1,34 @@
+"""Recipes: functions that return the runs of an experiment."""
+
+from collections.abc import Callable
+
+from pulab.bench.spec import RunSpec
+from pulab.datasets import PlainSampling
+
+
+def demo(trials: int = 5) -> list[RunSpec]:
+    """Even against odd digits from 50 labelled and 1,000 unlabeled ones; every method on the same samplings."""
+    sampling = PlainSampling(n_labeled=50, n_unlabeled=1000)
+    methods = ("joint", "nnpu", "pubn-n", "naive", "pn")
+    return [RunSpec("digits", sampling, method, seed) for seed in range(trials) for method in methods]
+
+
+def defaults(trials: int = 5) -> list[RunSpec]:
+    """Every method as it comes, with nothing set but the prior, on small tables."""
+    samplings = {
+        "breast-cancer": PlainSampling(n_labeled=50, n_unlabeled=300),
+        "digits": PlainSampling(n_labeled=100, n_unlabeled=1000),
+        "digits-three": PlainSampling(n_labeled=50, n_unlabeled=1000),
+        "moons": PlainSampling(n_labeled=50, n_unlabeled=2000),
+        "clusters": PlainSampling(n_labeled=200, n_unlabeled=4000),
+    }
+    methods = ("joint", "nnpu", "pubn-n", "naive", "pn")
+    return [
+        RunSpec(dataset, sampling, method, seed)
+        for dataset, sampling in samplings.items()
+        for method in methods
+        for seed in range(trials)
+    ]
+
+
+RECIPES: dict[str, Callable[..., list[RunSpec]]] = {"demo": demo, "defaults": defaults}

@@ -1,0 +1,99 @@
+"""From specs to rows."""
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from pulab import __version__
+from pulab.bench.methods import METHODS
+from pulab.bench.spec import RunSpec
+from pulab.bench.store import Row
+from pulab.datasets import DATASETS, Split
+
+
+def run_all(specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None) -> Iterator[Row]:
+    """Rows of these runs as they get done: one process of one thread a core, or one after another on a GPU."""
+    specs = list(specs)
+    jobs = min(jobs or os.cpu_count() or 1, len(specs))
+    if jobs <= 1 or _is_cuda(device):
+        for spec in specs:
+            yield run(spec, device)
+        return
+    context = get_context("spawn")  # a forked torch may hang
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_use_one_thread) as pool:
+        running = [pool.submit(run, spec, device) for spec in specs]
+        try:
+            for done in as_completed(running):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def run(spec: RunSpec, device: str = "auto") -> Row:
+    """Train once and measure: error on the test rows, and on the unlabeled rows that were trained on."""
+    data = _load(spec.dataset)
+    method = METHODS[spec.method]
+    train, validation = spec.sampling.draw(data.X_train, data.y_train, spec.seed)
+    told = {"prior": train.prior} if method.needs_prior else {}
+    estimator = method.load()(**{**told, **spec.params}, device=device, random_state=spec.seed)
+    given: dict[str, Any] = {}
+    if validation is not None:
+        given = {"X_val": validation.X, "y_val": validation.y_true if method.learns_from_truth else validation.s}
+    start = time.perf_counter()
+    estimator.fit(train.X, train.y_true if method.learns_from_truth else train.s, **given)
+    seconds = time.perf_counter() - start
+    return {
+        **spec.as_row(),
+        "test_error": 100 * float((estimator.predict(data.X_test) != data.y_test).mean()),
+        "recovery_error": 100 * float((estimator.predict(train.X_unlabeled) != train.y_unlabeled).mean()),
+        "best_epoch": estimator.best_epoch_,
+        "history": estimator.history_,
+        "seconds": seconds,
+        **_circumstances(str(estimator.device_)),
+    }
+
+
+@lru_cache(maxsize=2)
+def _load(dataset: str) -> Split:
+    return DATASETS[dataset].load()
+
+
+def _circumstances(device: str) -> Row:
+    import torch
+
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
+    return {
+        "device": f"{device} ({name})",
+        "versions": {"pulab": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "commit": _commit(),
+    }
+
+
+@lru_cache(maxsize=1)
+def _commit() -> str | None:
+    """The commit that the code runs from, if it runs from a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def _is_cuda(device: str) -> bool:
+    from pulab._torch import resolve_device
+
+    return resolve_device(device).type == "cuda"
+
+
+def _use_one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)

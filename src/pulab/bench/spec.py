@@ -1,0 +1,30 @@
+"""A run, fully described before it starts."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pulab.datasets import PaperSampling, PlainSampling
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training of one method on one sampling of one data set. The seed draws the samples and the weights."""
+
+    dataset: str
+    sampling: PlainSampling | PaperSampling
+    method: str
+    seed: int
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def as_row(self) -> dict[str, Any]:
+        """The spec as the first columns of its result row."""
+        kind = type(self.sampling).__name__
+        return {**asdict(self), "sampling": {"kind": kind, **asdict(self.sampling)}, "spec": self.digest}
+
+    @property
+    def digest(self) -> str:
+        """A name for this very run: rows are found by it, so that a stale one is never taken for it."""
+        content = {**asdict(self), "sampling": [type(self.sampling).__name__, asdict(self.sampling)]}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

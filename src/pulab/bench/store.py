@@ -1,0 +1,53 @@
+"""Result rows: one JSON object a line, written the moment its run is done."""
+
+import json
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pulab.errors import PulabWarning
+
+Row = dict[str, Any]
+
+
+def append_row(path: Path, row: Row) -> None:
+    """Add a row and see it onto the disk. A line torn by a crash is closed first, so that it stays alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(_rounded(row), separators=(",", ":"), allow_nan=False) + "\n"
+    with path.open("a+b") as file:
+        if file.tell() and _last_byte(path) != b"\n":
+            line = "\n" + line
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_rows(paths: Iterable[Path]) -> list[Row]:
+    """All rows of these files. A line torn by a crash is passed over, with a warning: its run counts as not done."""
+    rows: list[Row] = []
+    for path in paths:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                warnings.warn(f"{path}, line {number} is torn and passed over.", PulabWarning, stacklevel=2)
+    return rows
+
+
+def _last_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1)
+
+
+def _rounded(value: Any) -> Any:
+    """Five significant digits: enough for every table, and small enough to commit."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value]

@@ -1,0 +1,55 @@
+"""Results go to stdout, everything else to stderr; an error is one line."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+out = Console()
+err = Console(stderr=True)
+
+
+def print_json(value: Any) -> None:
+    """Data on stdout, for a program to read."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """A table on stdout, for a person to read."""
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for name in header:
+        table.add_column(name)
+    for line in lines:
+        table.add_row(*line)
+    out.print(table)
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Any]:
+    """A bar on stderr; call what it yields after each piece of work."""
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=err) as bars:
+        bar = bars.add_task(description, total=total)
+        yield lambda: bars.advance(bar)
+
+
+def fail(error: BaseException) -> int:
+    """Say what went wrong in one line; the whole story only with PULAB_DEBUG=1."""
+    if os.environ.get("PULAB_DEBUG") == "1":
+        raise error
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    line = " ".join(message.split()) or type(error).__name__
+    sys.stderr.write(f"pulab: {line}\n")
+    return 1

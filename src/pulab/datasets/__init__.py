@@ -1,0 +1,59 @@
+"""Data to learn from and ways to make PU data of it. Needs numpy and scikit-learn, not torch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pulab.datasets._fetch import find
+from pulab.datasets._image import CIFAR_PLACES, MNIST, load_cifar10, load_digits, load_mnist
+from pulab.datasets._labelling import PaperSampling, PlainSampling, PUSample, Trial, make_pu
+from pulab.datasets._split import Split
+from pulab.datasets._tabular import load_breast_cancer, make_clusters, make_moons
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "PUSample",
+    "PaperSampling",
+    "PlainSampling",
+    "Split",
+    "Trial",
+    "load_breast_cancer",
+    "load_cifar10",
+    "load_digits",
+    "load_mnist",
+    "make_clusters",
+    "make_moons",
+    "make_pu",
+]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set by name: how to load it, what is positive in it, and which files it needs, if any."""
+
+    load: Callable[[], Split]
+    summary: str
+    positive: str
+    files: tuple[tuple[str, ...], ...] = ()  # of each inner tuple one is needed
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether it loads without a download."""
+        return all(find(alternatives) for alternatives in self.files)
+
+
+_MNIST_FILES = tuple((f"mnist/{name}",) for name in MNIST)
+
+DATASETS = {
+    "digits": Dataset(load_digits, "1,797 digits, 8 × 8 pixels, from scikit-learn", "even digits"),
+    "digits-three": Dataset(partial(load_digits, positive=(3,)), "the same", "the digit 3"),
+    "breast-cancer": Dataset(load_breast_cancer, "569 rows × 30, from scikit-learn", "malignant"),
+    "moons": Dataset(make_moons, "8,000 rows × 2, synthetic, noisy half-moons", "one moon, a quarter of the rows"),
+    "clusters": Dataset(make_clusters, "10,000 rows × 20, synthetic, 16 clusters", "half of them, a third of the rows"),
+    "mnist": Dataset(load_mnist, "70,000 digits, 28 × 28 pixels", "even digits", _MNIST_FILES),
+    "cifar10-vehicles": Dataset(load_cifar10, "60,000 photographs, 32 × 32 pixels", "vehicles", (CIFAR_PLACES,)),
+    "cifar10-mammals": Dataset(
+        partial(load_cifar10, positive=(3, 4, 5, 7)), "60,000 photographs, 32 × 32 pixels", "mammals", (CIFAR_PLACES,)
+    ),
+}

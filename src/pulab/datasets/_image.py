@@ -1,0 +1,165 @@
+"""Image data: scikit-learn's digits, MNIST and CIFAR-10, read without torchvision."""
+
+import gzip
+import io
+import math
+import pickle
+import tarfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab.datasets._fetch import Source, download, fetch, find
+from pulab.datasets._split import Split
+from pulab.errors import DataFormatError, InputError
+
+Pixels = NDArray[np.uint8]
+
+
+def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
+    """The 1,797 digits of 8 × 8 pixels that scikit-learn carries, as (n, 64); 1,297 to train on and 500 to test on.
+
+    Examples
+    --------
+    >>> load_digits(positive=(0,)).X_train.shape
+    (1297, 64)
+    """
+    from sklearn.datasets import load_digits as load
+
+    bunch = load()
+    X = (bunch.data / 16).astype(np.float32)
+    y = _is_positive(bunch.target, positive, n_classes=10)
+    order = np.random.default_rng(0).permutation(len(y))  # the file is sorted by writer
+    test, train = order[:500], order[500:]
+    return Split(X[train], y[train], X[test], y[test])
+
+
+MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST = {
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+
+
+def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
+    """MNIST, (n, 1, 28, 28), standardised: 60,000 to train on and 10,000 to test on. Even digits against odd ones.
+
+    Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache; downloaded if they are nowhere.
+    """
+    arrays = {name: _read_idx(fetch(Source(f"mnist/{name}", MNIST_URL + name, md5))) for name, md5 in MNIST.items()}
+    parts: list[Any] = []
+    for part in ("train", "t10k"):
+        images, labels = arrays[f"{part}-images-idx3-ubyte.gz"], arrays[f"{part}-labels-idx1-ubyte.gz"]
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+            raise DataFormatError(
+                f"MNIST's {part} files do not fit together: images {images.shape}, labels {labels.shape}. "
+                "Fetch them anew."
+            )
+        X = (images[:, None].astype(np.float32) / 255 - 0.1307) / 0.3081
+        parts += [X.astype(np.float32), _is_positive(labels, positive, n_classes=10)]
+    return Split(*parts)
+
+
+def _read_idx(path: Path) -> Pixels:
+    """An idx file: two zero bytes, the type (8: unsigned byte), the number of dimensions, the sizes, the values."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except (OSError, EOFError) as error:
+        raise DataFormatError(f"{path} cannot be unpacked ({error}). Delete it and fetch it anew.") from error
+    n_dimensions = content[3] if len(content) > 3 else 0
+    start = 4 + 4 * n_dimensions
+    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
+    if content[:3] != b"\x00\x00\x08" or len(content) != start + math.prod(shape):
+        raise DataFormatError(f"{path} is not an idx file of bytes. Delete it and fetch it anew.")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
+CIFAR_BINARY = Source(
+    "cifar-10-binary.tar.gz", CIFAR_URL + "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
+)
+CIFAR_TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
+CIFAR_PLACES = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
+CIFAR_MEAN = np.array([0.4914, 0.4822, 0.4465], dtype=np.float32)[:, None, None]
+CIFAR_STD = np.array([0.2023, 0.1994, 0.2010], dtype=np.float32)[:, None, None]
+
+
+def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
+    """CIFAR-10, (n, 3, 32, 32), standardised: 50,000 to train on and 10,000 to test on. Vehicles against animals.
+
+    Read are the binary and the python version, as folders (``cifar-10-batches-bin``, ``cifar-10-batches-py``) or as the
+    archives they come in, below ``$PULAB_DATA`` or the user's cache; the binary one is downloaded if there is none.
+    """
+    place = find(CIFAR_PLACES) or download(CIFAR_BINARY)
+    parts: list[Any] = []
+    for names in (CIFAR_TRAIN, ["test_batch"]):
+        batches = [_read_cifar_batch(place, name) for name in names]
+        pixels = np.concatenate([pixels for pixels, _ in batches]).reshape(-1, 3, 32, 32)
+        labels = np.concatenate([labels for _, labels in batches])
+        parts += [
+            (pixels.astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_STD,
+            _is_positive(labels, positive, n_classes=10),
+        ]
+    return Split(*parts)
+
+
+def _read_cifar_batch(place: Path, name: str) -> tuple[Pixels, Pixels]:
+    python = place.name.endswith(("-py", "-python.tar.gz"))
+    member = name if python else f"{name}.bin"
+    try:
+        content = _read_member(place, member)
+        return _parse_python_batch(content) if python else _parse_binary_batch(content)
+    except (OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, tarfile.TarError) as error:
+        raise DataFormatError(f"{member} of {place} cannot be read ({error}). Delete it and fetch it anew.") from error
+
+
+def _read_member(place: Path, member: str) -> bytes:
+    if place.is_dir():
+        return (place / member).read_bytes()
+    with tarfile.open(place) as tar:
+        folder = "cifar-10-batches-py" if "python" in place.name else "cifar-10-batches-bin"
+        file = tar.extractfile(f"{folder}/{member}")
+        if file is None:
+            raise KeyError(member)
+        return file.read()
+
+
+def _parse_binary_batch(content: bytes) -> tuple[Pixels, Pixels]:
+    """Records of one label byte and 3 × 32 × 32 pixels."""
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + 3072)
+    return records[:, 1:], records[:, 0]
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """An unpickler that can build arrays and nothing else: reading data must not run code."""
+
+    ALLOWED = frozenset({"_reconstruct", "ndarray", "dtype", "encode"})
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in self.ALLOWED and module.split(".")[0] in ("numpy", "_codecs"):
+            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in a data file")
+
+
+def _parse_python_batch(content: bytes) -> tuple[Pixels, Pixels]:
+    file: IO[bytes] = io.BytesIO(content)
+    batch = _ArraysOnly(file, encoding="bytes").load()
+    pixels, labels = np.asarray(batch[b"data"], dtype=np.uint8), np.asarray(batch[b"labels"], dtype=np.uint8)
+    if pixels.shape != (len(labels), 3072):
+        raise ValueError(f"pixels {pixels.shape} do not fit {len(labels)} labels")
+    return pixels, labels
+
+
+def _is_positive(labels: Any, positive: Collection[int], n_classes: int) -> NDArray[np.int64]:
+    wanted = set(positive)
+    if not wanted or not wanted < set(range(n_classes)):
+        raise InputError(
+            f"positive must name some, not all, of the classes 0 to {n_classes - 1}, got {sorted(wanted)}."
+        )
+    return np.isin(labels, sorted(wanted)).astype(np.int64)

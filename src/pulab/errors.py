@@ -1,0 +1,29 @@
+"""What can go wrong, said in one line: what was wanted, what was got, what to do."""
+
+
+class PulabError(Exception):
+    """Base of every error that pulab raises on purpose."""
+
+
+class InputError(PulabError, ValueError):
+    """Something passed in cannot be used. A ``ValueError``, as scikit-learn's callers expect."""
+
+
+class PriorError(InputError):
+    """The class prior is missing, out of range or not a number."""
+
+
+class DataNotFoundError(PulabError, FileNotFoundError):
+    """A data file is neither on this machine nor to be downloaded."""
+
+
+class DataFormatError(PulabError, ValueError):
+    """A data file is there, but is not what its name says."""
+
+
+class TrainingError(PulabError, RuntimeError):
+    """Training cannot go on, for example because the loss is no longer a finite number."""
+
+
+class PulabWarning(UserWarning):
+    """Something was done that the user may not expect; the message says what and why."""

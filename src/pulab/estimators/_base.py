@@ -1,0 +1,359 @@
+"""What every network-based PU classifier shares: from arrays to streams, from streams to a fitted module."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from pulab._torch import Seeds, resolve_device, resolve_dtype, seeded
+from pulab._validation import (
+    SCENARIOS,
+    Array,
+    Index,
+    Scaler,
+    check_choice,
+    check_labels,
+    check_number,
+    check_prior,
+    check_rows,
+    hold_out,
+)
+from pulab.errors import InputError, PulabWarning
+from pulab.nets import default_net, logits
+from pulab.training import Objective, Record, Rows, Schedule, Stream, Training, predict_logits
+
+ModuleLike = nn.Module | Callable[[], nn.Module] | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a fit has to work with, once X and y have passed the door."""
+
+    prior: float
+    streams: dict[str, Stream]
+    validation: dict[str, Stream] | None
+    positive: NDArray[np.bool_]  # of all rows, in the caller's order
+    u_rows: Index  # the caller's row of each position of the U stream
+    held_out_rows: Index  # rows of X that the validation set took
+    rows: Rows
+    seeds: Seeds
+    device: torch.device
+    dtype: torch.dtype
+
+
+# Written once, put into each class's docstring where it says {prior}, {shared} or {attributes}.
+SHARED_DOCS = {
+    "prior": """\
+    prior : float in (0, 1)
+        Share of positives in the population: in U for case-control data, in all rows for a single sample.
+""",
+    "shared": """\
+    scenario : {"case-control", "single-sample"}
+        Case-control: P and U were drawn independently, U is the population. Single-sample: one sample was drawn and
+        some of its positives were labelled, so that only P and U together are the population.
+    module : nn.Module, function that makes one, or None
+        The network, one logit per row; a module is copied, never changed. None: an MLP for a table, a small CNN for
+        images, on features standardised by the training rows. A module of your own gets X as you pass it.
+    epochs : int or None
+        Passes over U. None: 20 to 100, enough for about 2,000 steps.
+    lr : float
+        Learning rate of AMSGrad; falls to a tenth after each of the epochs in ``lr_milestones``.
+    lr_milestones : sequence of int
+    weight_decay : float
+    batch_size_u : int or None
+        Unlabeled rows a step. None: a twentieth of them, from 32 to 512.
+    batch_size_p : int or None
+        Labelled rows a step. None: dealt out so that P, like U, is passed over once an epoch.
+    validation_fraction : float in [0, 1)
+        Share of P and of U that is held out to choose the epoch by, where ``fit`` gets no validation set. 0: the last
+        epoch is kept.
+    dtype : {"float32", "float64"}
+    device : {"auto", "cpu", "cuda"} or torch.device
+    random_state : int, RandomState or None
+    verbose : int
+        Above 0: a progress bar.
+""",
+    "attributes": """\
+    classes_ : array of two labels, the positive one last
+    prior_ : float
+    module_ : nn.Module
+        The network as it stood at ``best_epoch_``.
+    history_ : list of dict
+        One record per epoch: the loss and its terms, the learning rate, the mean predicted share of positives in U, the
+        validation risk. ``pandas.DataFrame(clf.history_)`` makes a table of it.
+    best_epoch_ : int
+        The epoch with the lowest validation risk, counted from 1.
+    device_, n_features_in_, row_shape_, scaler_
+""",
+}
+
+
+class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Glue between scikit-learn's contract and the training loop. A method overrides :meth:`_objective`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:  # None under python -OO
+            for name, text in SHARED_DOCS.items():
+                cls.__doc__ = cls.__doc__.replace(f"    {{{name}}}\n", text)
+
+    # A supervised or naive method opposes P to the rows that are not P, whatever the scenario.
+    _u_is_population = True
+
+    def __init__(
+        self,
+        *,
+        prior: float | None,
+        scenario: str,
+        module: ModuleLike,
+        epochs: int | None,
+        lr: float,
+        lr_milestones: Sequence[int],
+        weight_decay: float,
+        batch_size_u: int | None,
+        batch_size_p: int | None,
+        validation_fraction: float,
+        dtype: str | torch.dtype,
+        device: str | torch.device,
+        random_state: Any,
+        verbose: int,
+    ) -> None:
+        self.prior = prior
+        self.scenario = scenario
+        self.module = module
+        self.epochs = epochs
+        self.lr = lr
+        self.lr_milestones = lr_milestones
+        self.weight_decay = weight_decay
+        self.batch_size_u = batch_size_u
+        self.batch_size_p = batch_size_p
+        self.validation_fraction = validation_fraction
+        self.dtype = dtype
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # scikit-learn scores a fit to plain labels; told that half of U is positive, a PU learner rightly disagrees.
+        tags.classifier_tags.poor_score = True
+        tags.input_tags.sparse = True
+        return tags
+
+    # What a method says of itself ------------------------------------------------------------------------------
+
+    def _objective(self, task: Task, schedule: Schedule) -> Objective:
+        """What the loop minimises for this method."""
+        raise NotImplementedError
+
+    def _check_params(self) -> None:
+        """Refuse hyper-parameters of the method's own that make no sense."""
+
+    def _prior(self, positive: NDArray[np.bool_]) -> float:
+        return check_prior(self.prior)
+
+    # scikit-learn's contract -----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, X_val: Any = None, y_val: Any = None) -> Self:
+        """Learn from positive and unlabeled rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, features) or (n, channels, height, width), data frame, or sparse matrix
+        y : array of shape (n,)
+            1 for a known positive, 0 for an unlabeled row. Also read: booleans, {1, -1}, a value and NaN or None, any
+            two classes (the one that sorts last is positive).
+        X_val, y_val : like X and y, optional
+            Rows to choose the epoch by. Without them ``validation_fraction`` of P and of U is held out.
+        """
+        self._run(self._prepare(X, y, X_val, y_val))
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Logits: above 0 where a row is more likely positive than not."""
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        # A table is scored in float64: the score of a row must not depend on the rows beside it, and float32 kernels
+        # differ from one batch size to the next by more than scikit-learn's 1e-7. Our own net only: others may not.
+        exact = self.module is None and X.ndim == 2
+        dtype = torch.float64 if exact else resolve_dtype(self.dtype)
+        module = copy.deepcopy(self.module_).double() if exact else self.module_
+        device = next(module.parameters()).device
+        return predict_logits(module, self._rows(X, dtype, device)).cpu().numpy()
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the two classes, in the order of ``classes_``."""
+        positive = torch.sigmoid(torch.from_numpy(self.decision_function(X))).numpy()
+        return np.stack([1 - positive, positive], axis=1)
+
+    def predict(self, X: Any) -> Array:
+        """The more likely class of each row."""
+        is_positive = self.decision_function(X) > 0
+        chosen: Array = self.classes_[is_positive.astype(int)]
+        return chosen
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pickles go where there may be no GPU.
+        state: dict[str, Any] = super().__getstate__()
+        return {
+            name: copy.deepcopy(value).cpu() if isinstance(value, nn.Module) and name.endswith("_") else value
+            for name, value in state.items()
+        }
+
+    # From arrays to a fitted module ----------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Any, X_val: Any, y_val: Any) -> Task:
+        self._check_shared_params()
+        self._check_params()
+        if (X_val is None) != (y_val is None):
+            raise InputError("X_val and y_val must be passed together, got only one of them.")
+        device, dtype = resolve_device(self.device), resolve_dtype(self.dtype)
+        X = check_rows(self, X, reset=True)
+        labels = check_labels(y, X.shape[0])
+        self.classes_ = labels.classes
+        self.prior_ = self._prior(labels.positive)
+        self.device_ = device
+        seeds = Seeds(check_random_state(self.random_state).randint(2**31 - 1))
+
+        # P and U are told apart before any arithmetic, so that how their rows are interleaved cannot matter.
+        p, u = np.flatnonzero(labels.positive), np.flatnonzero(~labels.positive)
+        if len(p) == 1:
+            warnings.warn("there is a single labelled positive; expect little.", PulabWarning, stacklevel=3)
+        nothing = np.empty(0, dtype=np.int64)
+        p_val, u_val = nothing, nothing
+        if X_val is None and self.validation_fraction > 0:
+            rng = np.random.default_rng(seeds["split"])
+            p, p_val = hold_out(p, self.validation_fraction, rng)
+            u, u_val = hold_out(u, self.validation_fraction, rng)
+        stream_rows = self._stream_rows(p, u)
+        self.scaler_ = Scaler.fit(X, stream_rows["u"]) if self.module is None else None
+        rows = self._rows(X, dtype, device)
+        validation = None
+        if X_val is not None:
+            X_val = check_rows(self, X_val, reset=False)
+            is_p = check_labels(y_val, X_val.shape[0], classes=labels.classes).positive
+            val_rows = self._rows(X_val, dtype, device)
+            validation = _streams(val_rows, self._stream_rows(np.flatnonzero(is_p), np.flatnonzero(~is_p)), device)
+        elif len(p_val):
+            validation = _streams(rows, self._stream_rows(p_val, u_val), device)
+        return Task(
+            prior=self.prior_,
+            streams=_streams(rows, stream_rows, device),
+            validation=validation,
+            positive=labels.positive,
+            u_rows=stream_rows["u"],
+            held_out_rows=np.concatenate([p_val, u_val]),
+            rows=rows,
+            seeds=seeds,
+            device=device,
+            dtype=dtype,
+        )
+
+    def _check_shared_params(self) -> None:
+        check_choice("scenario", self.scenario, SCENARIOS)
+        if self.epochs is not None:
+            check_number("epochs", self.epochs, low=1, whole=True)
+        check_number("lr", self.lr, low=0, ends="(]")
+        check_number("weight_decay", self.weight_decay, low=0)
+        check_number("validation_fraction", self.validation_fraction, low=0, high=1, ends="[)")
+        for name in ("batch_size_u", "batch_size_p"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=1, whole=True)
+        for milestone in self.lr_milestones:
+            check_number("each of lr_milestones", milestone, low=0, whole=True)
+
+    def _stream_rows(self, p: Index, u: Index) -> dict[str, Index]:
+        population = np.concatenate([p, u]) if self._u_is_population and self.scenario == "single-sample" else u
+        return {"p": p, "u": population}
+
+    def _rows(self, X: Any, dtype: torch.dtype, device: torch.device) -> Rows:
+        if self.scaler_ is not None:
+            X = self.scaler_(X, str(dtype).removeprefix("torch."))
+        return Rows(X, dtype, device)
+
+    def _run(self, task: Task) -> None:
+        """Train once. A method of two stages trains twice."""
+        schedule = self._schedule(task)
+        self.module_, self.history_, self.best_epoch_ = self._train(task, self._objective(task, schedule), schedule)
+
+    def _schedule(self, task: Task, lr: float | None = None) -> Schedule:
+        n_u = len(task.streams["u"])
+        batch_size_u = self.batch_size_u or default_batch_size(n_u)
+        return Schedule(
+            epochs=self.epochs or default_epochs(math.ceil(n_u / batch_size_u)),
+            lr=self.lr if lr is None else lr,
+            lr_milestones=tuple(self.lr_milestones),
+            weight_decay=self.weight_decay,
+            batch_size_u=batch_size_u,
+            batch_size_p=self.batch_size_p,
+        )
+
+    def _train(
+        self, task: Task, objective: Objective, schedule: Schedule, stage: str = ""
+    ) -> tuple[nn.Module, list[Record], int]:
+        """One pass through the loop with a fresh module; returns it at its best epoch."""
+        module = self._new_module(task, stage)
+        training = Training(
+            module,
+            objective,
+            task.streams,
+            task.validation,
+            schedule,
+            Seeds(task.seeds["training" + stage]),
+            task.device,
+        )
+        with self._progress(schedule.epochs, stage) as on_epoch:
+            training.run(on_epoch)
+        return module, training.history, training.best_epoch
+
+    def _new_module(self, task: Task, stage: str) -> nn.Module:
+        with seeded(task.seeds["weights" + stage], task.device):
+            match self.module:
+                case None:
+                    module = default_net(self.row_shape_)
+                case nn.Module():
+                    module = copy.deepcopy(self.module)
+                case _:
+                    module = self.module() if callable(self.module) else self.module
+            if not isinstance(module, nn.Module):
+                raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
+            module = module.to(task.device, task.dtype)
+            if len(self.row_shape_) == 3:
+                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            # A look at two rows: a module of the wrong shape fails here, a lazy one gets its parameters.
+            with torch.no_grad():
+                logits(module.eval(), task.rows[torch.arange(2, device=task.device)])
+        return module
+
+    def _progress(self, epochs: int, stage: str) -> AbstractContextManager[Callable[[Record], None]]:
+        if not self.verbose:
+            return nullcontext(lambda record: None)
+        from pulab.estimators._progress import epoch_progress
+
+        return epoch_progress(f"{type(self).__name__} {stage}".strip(), epochs)
+
+
+def _streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:
+    return {name: Stream(rows, torch.from_numpy(i).to(device)) for name, i in index.items()}
+
+
+def default_batch_size(n_u: int) -> int:
+    """Unlabeled rows a step: about twenty steps an epoch, in batches that a core likes."""
+    return min(max(32, math.ceil(n_u / 20)), 512)
+
+
+def default_epochs(steps: int) -> int:
+    """Enough epochs for some 2,000 steps, but never fewer than 20 nor more than 100."""
+    return min(max(20, math.ceil(2000 / steps)), 100)

@@ -1,0 +1,217 @@
+"""The paper's method: a network and soft pseudo-labels of the unlabeled rows, optimised jointly."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pulab._validation import check_choice, check_number
+from pulab.errors import PulabWarning
+from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
+from pulab.losses import LOSSES, Loss, joint_terms, nnpu_risk
+from pulab.training import LabelRing, Record, Schedule, Step, predict_logits
+
+INITS = ("prior", "negative", "random")
+N_BINS = 20
+
+
+class JointObjective:
+    """Algorithm 1: λ·L_P + KL to the labels + α·KL of the predicted share to the prior + β·entropy."""
+
+    def __init__(
+        self,
+        *,
+        labels: LabelRing,
+        prior: float,
+        lambda_init: float,
+        lambda_final: float,
+        epochs: int,
+        e_start: int,
+        alpha: float,
+        beta: float,
+        positive_loss: Loss,
+    ) -> None:
+        self.labels = labels
+        self._prior, self._alpha, self._beta, self._positive_loss = prior, alpha, beta, positive_loss
+        self._lambda_init, self._lambda_final = lambda_init, lambda_final
+        self._epochs, self._e_start = epochs, e_start
+        self._lambda = labels.current.new_tensor(lambda_init)  # a tensor: its value changes, the step does not
+
+    def begin_epoch(self, epoch: int) -> None:
+        left = (self._epochs - epoch) / (self._epochs - 1) if self._epochs > 1 else 0.0
+        self._lambda.fill_(left * (self._lambda_init - self._lambda_final) + self._lambda_final)
+        self.labels.begin_epoch()
+
+    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
+        # The label memory gets the very predictions that the gradient comes from: dropout on, batch statistics.
+        self.labels.remember(positions["u"], torch.sigmoid(g["u"].detach()))
+        y_u = self.labels.current.index_select(0, positions["u"])
+        terms = joint_terms(g["p"], g["u"], y_u, self._prior, self._positive_loss)
+        loss = self._lambda * terms.positive + terms.kl + self._alpha * terms.prior_kl + self._beta * terms.entropy
+        return Step(loss, {"loss": loss, **terms._asdict()})
+
+    def end_epoch(self, epoch: int) -> Record:
+        if epoch >= self._e_start:
+            self.labels.update()
+        return {
+            "lambda": float(self._lambda),
+            "label_histogram": torch.histc(self.labels.current, N_BINS, min=0, max=1).int().tolist(),
+        }
+
+    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
+        return nnpu_risk(g["p"], g["u"], self._prior).value
+
+
+class JointPUClassifier(BasePUClassifier):
+    """Joint optimisation of a network and soft pseudo-labels that begin at the class prior.
+
+    Every unlabeled row carries a label between 0 and 1. The network is fitted to the labelled positives and to these
+    labels; from epoch ``e_start`` on each label becomes the mean of the network's last ``r`` predictions of its row.
+    The loss of a step is λ·L_P + KL(labels ‖ predictions) + α·KL(prior ‖ predicted share) + β·entropy, with λ falling
+    linearly from ``lambda_init`` to n_p/n_u.
+
+    Parameters
+    ----------
+    {prior}
+    init : {"prior", "negative", "random"}
+        Labels to begin with: all equal to the prior, all 0, or 0 and 1 at random with exactly the prior's share of 1.
+    lambda_init : float
+        Weight of the labelled positives in the first epoch.
+    alpha : float
+        Weight of the term that holds the share of predicted positives at the prior. Without it training collapses.
+    beta : float
+        Weight of the entropy, which makes predictions decide.
+    r : int
+        How many epochs of predictions a label averages.
+    e_start : int or None
+        First epoch after which labels are updated. None: a fifth of ``epochs``, as in the paper.
+    positive_loss : {"sigmoid", "logistic"}
+        Loss of a labelled positive.
+    {shared}
+
+    Attributes
+    ----------
+    pseudo_labels_ : array of shape (number of unlabeled rows,)
+        Labels after the last epoch, in the order of the rows; for rows that were held out for validation, the kept
+        module's probability.
+    {attributes}
+
+    References
+    ----------
+    Tanaka, Ikami, Aizawa: A Novel Perspective for Positive-Unlabeled Learning via Noisy Labels. arXiv 2103.04685.
+
+    Examples
+    --------
+    >>> from pulab import JointPUClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
+    >>> clf = JointPUClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> clf.score(digits.X_test, digits.y_test) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: float = 0.5,
+        init: str = "prior",
+        lambda_init: float = 2.0,
+        alpha: float = 5.0,
+        beta: float = 1.0,
+        r: int = 10,
+        e_start: int | None = None,
+        positive_loss: str = "sigmoid",
+        scenario: str = "case-control",
+        module: ModuleLike = None,
+        epochs: int | None = None,
+        lr: float = 1e-3,
+        lr_milestones: Sequence[int] = (),
+        weight_decay: float = 1e-4,
+        batch_size_u: int | None = None,
+        batch_size_p: int | None = None,
+        validation_fraction: float = 0.2,
+        dtype: str | torch.dtype = "float32",
+        device: str | torch.device = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior,
+            scenario=scenario,
+            module=module,
+            epochs=epochs,
+            lr=lr,
+            lr_milestones=lr_milestones,
+            weight_decay=weight_decay,
+            batch_size_u=batch_size_u,
+            batch_size_p=batch_size_p,
+            validation_fraction=validation_fraction,
+            dtype=dtype,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.init = init
+        self.lambda_init = lambda_init
+        self.alpha = alpha
+        self.beta = beta
+        self.r = r
+        self.e_start = e_start
+        self.positive_loss = positive_loss
+
+    def _check_params(self) -> None:
+        check_choice("init", self.init, INITS)
+        check_choice("positive_loss", self.positive_loss, LOSSES)
+        for name in ("lambda_init", "alpha", "beta"):
+            check_number(name, getattr(self, name), low=0)
+        check_number("r", self.r, low=1, whole=True)
+        if self.e_start is not None:
+            check_number("e_start", self.e_start, low=1, whole=True)
+
+    def _objective(self, task: Task, schedule: Schedule) -> JointObjective:
+        e_start = self.e_start or max(2, round(schedule.epochs / 5))
+        if schedule.epochs < e_start:
+            warnings.warn(
+                f"the labels stay as they began: e_start is {e_start}, but there are only {schedule.epochs} epochs.",
+                PulabWarning,
+                stacklevel=4,
+            )
+        n_u = len(task.streams["u"])
+        initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
+        return JointObjective(
+            labels=LabelRing(initial.to(task.device, task.dtype), self.r),
+            prior=task.prior,
+            lambda_init=self.lambda_init,
+            lambda_final=len(task.streams["p"]) / n_u,
+            epochs=schedule.epochs,
+            e_start=e_start,
+            alpha=self.alpha,
+            beta=self.beta,
+            positive_loss=LOSSES[self.positive_loss],
+        )
+
+    def _run(self, task: Task) -> None:
+        schedule = self._schedule(task)
+        objective = self._objective(task, schedule)
+        self.module_, self.history_, self.best_epoch_ = self._train(task, objective, schedule)
+        self.pseudo_labels_ = self._labels_by_row(task, objective.labels.current)
+
+    def _labels_by_row(self, task: Task, trained: Tensor) -> NDArray[np.float64]:
+        labels = np.empty(len(task.positive))
+        held_out = torch.from_numpy(task.held_out_rows).to(task.device)
+        if len(held_out):
+            labels[task.held_out_rows] = torch.sigmoid(predict_logits(self.module_, task.rows, held_out)).cpu().numpy()
+        labels[task.u_rows] = trained.cpu().numpy()
+        return labels[~task.positive]
+
+
+def initial_labels(init: str, n: int, prior: float, seed: int) -> NDArray[np.float64]:
+    """Labels to begin with. Random ones have exactly the prior as their mean, as the paper wants it."""
+    if init == "random":
+        return np.random.default_rng(seed).permutation(np.arange(n) < round(prior * n)).astype(np.float64)
+    return np.full(n, prior if init == "prior" else 0.0)

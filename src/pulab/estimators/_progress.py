@@ -1,0 +1,23 @@
+"""A bar for people who wait."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def epoch_progress(name: str, epochs: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A progress bar on stderr, told after every epoch."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Progress(*columns, TextColumn("{task.fields[shown]}"), console=Console(stderr=True)) as progress:
+        bar = progress.add_task(name, total=epochs, shown="")
+
+        def advance(record: dict[str, Any]) -> None:
+            risk = record["val_risk"]
+            shown = f"loss {record['loss']:.4f}" + ("" if risk is None else f"  validation {risk:.4f}")
+            progress.update(bar, advance=1, shown=shown)
+
+        yield advance

@@ -1,0 +1,129 @@
+"""Networks: plain modules that give one logit per row and know nothing of PU learning.
+
+The first three are the paper's; the rest are what an estimator takes when it is given no module.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pulab.errors import InputError
+
+
+class MnistCNN(nn.Sequential):
+    """The paper's net for MNIST: two 5×5 convolutions and two dense layers, 7,871 parameters."""
+
+    def __init__(self) -> None:
+        # Pooling before ReLU gives the same function and gradient as after it, on a quarter of the numbers.
+        super().__init__(
+            nn.Conv2d(1, 5, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Conv2d(5, 10, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(160, 40),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(40, 1),
+        )
+
+
+class PreActBlock(nn.Module):
+    """BatchNorm and ReLU before each of two 3×3 convolutions; the shortcut leaves after the first ReLU if it must."""
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(n_in)
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(n_out)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
+        changes_shape = stride != 1 or n_in != n_out
+        self.shortcut = nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False) if changes_shape else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        ready = F.relu(self.norm1(x))
+        carried = x if self.shortcut is None else self.shortcut(ready)
+        out: Tensor = self.conv2(F.relu(self.norm2(self.conv1(ready)))) + carried
+        return out
+
+
+class PreActResNet18(nn.Sequential):
+    """The paper's net for CIFAR-10 (He et al. 2016): 3×3 stem, widths 64 to 512, 11.2 M parameters."""
+
+    def __init__(self, n_channels: int = 3) -> None:
+        blocks: list[nn.Module] = []
+        n_in = 64
+        for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+            blocks += [PreActBlock(n_in, width, stride), PreActBlock(width, width, 1)]
+            n_in = width
+        super().__init__(
+            nn.Conv2d(n_channels, 64, 3, padding=1, bias=False),
+            *blocks,
+            nn.BatchNorm2d(512),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(512, 1),
+        )
+
+
+class MLP(nn.Sequential):
+    """Dense layers with ReLU. ``MLP(9216)`` is the paper's net for text (300-300), and the default for tables."""
+
+    def __init__(self, n_features: int, hidden: Sequence[int] = (300, 300), dropout: float = 0.0) -> None:
+        layers: list[nn.Module] = []
+        n_in = n_features
+        for width in hidden:
+            layers += [nn.Linear(n_in, width), nn.ReLU()]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+            n_in = width
+        super().__init__(*layers, nn.Linear(n_in, 1))
+
+
+class SmallCNN(nn.Sequential):
+    """The default for images of any size: three 3×3 convolutions, halving while there is something to halve."""
+
+    def __init__(self, n_channels: int, size: tuple[int, int]) -> None:
+        layers: list[nn.Module] = []
+        n_in, side = n_channels, min(size)
+        for width in (32, 64, 128):
+            layers += [nn.Conv2d(n_in, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+            if side >= 4:
+                layers.append(nn.MaxPool2d(2))
+                side //= 2
+            n_in = width
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, 1))
+
+
+def default_net(shape: Sequence[int]) -> nn.Module:
+    """The net for rows of this shape: ``(n_features,)`` or ``(channels, height, width)``."""
+    match tuple(shape):
+        case (n_features,):
+            return MLP(n_features)
+        case (channels, height, width):
+            return SmallCNN(channels, (height, width))
+    raise InputError(
+        f"there is no default net for X with rows of shape {tuple(shape)}. Pass module=…, or X of shape (n, features) or "
+        "(n, channels, height, width)."
+    )
+
+
+def n_parameters(module: nn.Module) -> int:
+    """How many numbers are learned."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def logits(module: nn.Module, x: Tensor) -> Tensor:
+    """One logit per row, shape ``(n,)``, whether the module gives ``(n,)`` or ``(n, 1)``."""
+    out: Tensor = module(x)
+    if out.shape not in (torch.Size([len(x)]), torch.Size([len(x), 1])):
+        raise InputError(
+            f"the module must give one logit per row, shape ({len(x)},) or ({len(x)}, 1), got {tuple(out.shape)}. "
+            "End it with a layer of one output."
+        )
+    return out.reshape(len(x))

@@ -1,0 +1,1 @@
+"""What people look at: tables, figures and pages, from result rows alone. Never trains, never loads torch."""

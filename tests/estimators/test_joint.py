@@ -1,0 +1,77 @@
+"""What the joint method shows of itself: its history, its labels, its schedule."""
+
+import numpy as np
+import pytest
+
+from pulab import JointPUClassifier, PulabWarning
+from tests.conftest import Blobs
+
+
+def make(**params: object) -> JointPUClassifier:
+    return JointPUClassifier(**{"prior": 0.4, "device": "cpu", "random_state": 0, "epochs": 30, **params})
+
+
+def test_history_holds_every_term_and_adds_up(blobs: Blobs) -> None:
+    clf = make(lambda_init=3.0, alpha=2.0, beta=0.5).fit(blobs.X, blobs.s)
+    assert [record["epoch"] for record in clf.history_] == list(range(1, 31))
+    for record in clf.history_:
+        weighted = (
+            record["lambda"] * record["positive"] + record["kl"] + 2 * record["prior_kl"] + 0.5 * record["entropy"]
+        )
+        assert record["loss"] == pytest.approx(weighted, rel=1e-3)
+        assert 0 <= record["positive_share"] <= 1
+        assert record["kl"] >= 0
+        assert sum(record["label_histogram"]) == 320  # the rows of U that are trained on
+    assert clf.best_epoch_ == 1 + int(np.argmin([record["val_risk"] for record in clf.history_]))
+
+
+def test_lambda_falls_linearly_to_n_p_over_n_u(blobs: Blobs) -> None:
+    clf = make(lambda_init=5.0, validation_fraction=0).fit(blobs.X, blobs.s)
+    falling = [record["lambda"] for record in clf.history_]
+    assert falling == pytest.approx(np.linspace(5.0, 60 / 400, 30))
+    with pytest.warns(PulabWarning, match="labels stay as they began"):
+        once = make(lambda_init=5.0, epochs=1, validation_fraction=0).fit(blobs.X, blobs.s)
+    assert once.history_[0]["lambda"] == pytest.approx(60 / 400)
+
+
+def test_entropy_falls_and_labels_move(blobs: Blobs) -> None:
+    clf = make(e_start=5).fit(blobs.X, blobs.s)
+    at_start, at_end = clf.history_[4], clf.history_[-1]
+    assert at_end["entropy"] < 0.3 * at_start["entropy"]
+    assert clf.history_[3]["label_histogram"][8] == 320  # all at the prior, 0.4, before e_start
+    assert at_end["label_histogram"][8] == 0
+    truth = blobs.y_true[blobs.s == 0]
+    assert ((clf.pseudo_labels_ > 0.5) == truth).mean() > 0.95
+
+
+def test_held_out_rows_carry_the_kept_modules_probability(blobs: Blobs) -> None:
+    clf = make(epochs=10, e_start=3).fit(blobs.X, blobs.s)
+    p = clf.predict_proba(blobs.X[blobs.s == 0])[:, 1]
+    same = np.isclose(clf.pseudo_labels_, p, atol=1e-6)
+    assert len(p) == 400
+    assert 80 <= same.sum() < 100  # the fifth that was held out; a label that is a mean may meet it by chance
+
+
+def test_initial_labels() -> None:
+    data = Blobs("case-control")
+    for init, expected in (("prior", {0.4}), ("negative", {0.0}), ("random", {0.0, 1.0})):
+        with pytest.warns(PulabWarning, match="e_start is 99, but there are only 2 epochs"):
+            clf = make(init=init, e_start=99, epochs=2, validation_fraction=0, dtype="float64").fit(data.X, data.s)
+        assert set(clf.pseudo_labels_) == expected
+        assert clf.pseudo_labels_.mean() == pytest.approx(0.0 if init == "negative" else 0.4)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"init": "zero"}, "init must be one of"),
+        ({"positive_loss": "hinge"}, "positive_loss must be one of"),
+        ({"alpha": -1}, "alpha must be"),
+        ({"beta": float("nan")}, "beta must be"),
+        ({"r": 0}, "r must be a whole number"),
+        ({"e_start": 0}, "e_start must be a whole number"),
+    ],
+)
+def test_bad_hyper_parameters(bad: dict[str, object], message: str, blobs: Blobs) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**bad).fit(blobs.X, blobs.s)

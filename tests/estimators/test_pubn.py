@@ -1,0 +1,52 @@
+"""PUbN: its two stages, and what known negatives add."""
+
+import numpy as np
+import pytest
+import torch
+
+from pulab import PUbNClassifier
+from tests.conftest import Blobs
+
+
+def make(**params: object) -> PUbNClassifier:
+    return PUbNClassifier(**{"prior": 0.4, "device": "cpu", "random_state": 0, "epochs": 30, **params})
+
+
+def test_eta_is_the_percentile_of_sigma_over_the_training_rows(blobs: Blobs) -> None:
+    clf = make(tau=0.7, validation_fraction=0).fit(blobs.X, blobs.s)
+    scaled = torch.from_numpy(clf.scaler_(blobs.X[blobs.s == 0], "float32"))
+    with torch.no_grad():
+        sigma = torch.sigmoid(clf.sigma_module_(scaled)).numpy()
+    assert clf.eta_ == pytest.approx(np.percentile(sigma, int((1 - 0.4) * 0.7 * 100)), rel=1e-5)
+    assert len(clf.sigma_history_) == len(clf.history_) == 30
+
+
+def test_the_two_stages_have_their_own_learning_rates(blobs: Blobs) -> None:
+    clf = make(lr=1e-3, lr_sigma=5e-3, epochs=2).fit(blobs.X, blobs.s)
+    assert (clf.sigma_history_[0]["lr"], clf.history_[0]["lr"]) == (5e-3, 1e-3)
+
+
+def test_known_negatives_help_where_they_are_told_apart_badly() -> None:
+    """Negatives in two places, one of them right beside the positives: told of that place, PUbN keeps off it."""
+    rng = np.random.default_rng(0)
+
+    def points(centre: float, n: int) -> np.ndarray:
+        return rng.normal(size=(n, 2)) * 0.5 + [centre, 0.0]
+
+    X = np.concatenate([points(0, 60), points(0, 200), points(-6, 100), points(1.6, 200)])
+    s = np.array([1] * 60 + [0] * 500)
+    X_test, y_test = np.concatenate([points(0, 500), points(1.6, 500)]), np.array([1] * 500 + [0] * 500)
+    without = make(epochs=60, tau=0.5).fit(X, s)
+    told = make(epochs=60, tau=0.5, rho=0.4).fit(X, s, X_negative=points(1.6, 60))
+    assert told.score(X_test, y_test) > 0.9
+    assert told.score(X_test, y_test) > without.score(X_test, y_test)
+
+
+def test_bad_negatives_are_refused(blobs: Blobs) -> None:
+    with pytest.raises(ValueError, match="2 features"):
+        make(epochs=1).fit(blobs.X, blobs.s, X_negative=blobs.X[:, :2])
+    with pytest.raises(ValueError, match="prior \\+ rho must be below 1"):
+        make(rho=0.7).fit(blobs.X, blobs.s, X_negative=blobs.X[:9])
+    for bad in ({"tau": 0}, {"rho": 1}, {"lr_sigma": -1}):
+        with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
+            make(**bad).fit(blobs.X, blobs.s)
