@@ -9,7 +9,7 @@ from pulab.nets import MLP, MnistCNN, PreActResNet18, SmallCNN, default_net, log
 def test_parameter_counts() -> None:
     # conv 5·(25+1) + conv 10·(5·25+1) + 160·40+40 + 40+1
     assert n_parameters(MnistCNN()) == 130 + 1260 + 6440 + 41
-    # stem; two blocks a width (two 3×3 convolutions, BatchNorms before them, a 1×1 shortcut where the width changes); head
+    # stem; blocks of two 3×3 convolutions, BatchNorms before them, a 1×1 shortcut where the width changes; head
     blocks = [(64, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512)]
     in_blocks = sum(9 * a * b + 9 * b * b + 2 * a + 2 * b + (a * b if a != b else 0) for a, b in blocks)
     assert n_parameters(PreActResNet18()) == 27 * 64 + in_blocks + 2 * 512 + 513

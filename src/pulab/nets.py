@@ -91,11 +91,12 @@ class SmallCNN(nn.Sequential):
     def __init__(self, n_channels: int, size: tuple[int, int]) -> None:
         layers: list[nn.Module] = []
         n_in, side = n_channels, min(size)
-        for width in (32, 64, 128):
-            layers += [nn.Conv2d(n_in, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+        for width in (16, 32, 64):  # twice as wide is three times slower on a CPU
+            layers += [nn.Conv2d(n_in, width, 3, padding=1), nn.BatchNorm2d(width)]
             if side >= 4:
                 layers.append(nn.MaxPool2d(2))
                 side //= 2
+            layers.append(nn.ReLU())
             n_in = width
         super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, 1))
 
@@ -108,8 +109,8 @@ def default_net(shape: Sequence[int]) -> nn.Module:
         case (channels, height, width):
             return SmallCNN(channels, (height, width))
     raise InputError(
-        f"there is no default net for X with rows of shape {tuple(shape)}. Pass module=…, or X of shape (n, features) or "
-        "(n, channels, height, width)."
+        f"there is no default net for X with rows of shape {tuple(shape)}. Pass module=…, or X of shape (n, features) "
+        "or (n, channels, height, width)."
     )
 
 

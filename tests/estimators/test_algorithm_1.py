@@ -119,7 +119,7 @@ def algorithm_1(
     ("positive_loss", "r", "e_start", "n_p"), [("sigmoid", 3, 4, 9), ("logistic", 10, 2, 9), ("sigmoid", 2, 5, 3)]
 )
 def test_joint_equals_algorithm_1_written_out(init: str, positive_loss: str, r: int, e_start: int, n_p: int) -> None:
-    """Weights and labels after seven epochs agree to 1e-9: also where U does not divide, P repeats, r is not yet full."""
+    """Weights and labels after seven epochs agree to 1e-9; also where U does not divide, P repeats, r is not full."""
     rng = np.random.default_rng(3)
     X_p, X_u = rng.normal(size=(n_p, 3)) + 0.5, rng.normal(size=(23, 3))
     X, s = np.concatenate([X_u, X_p]), np.array([0] * len(X_u) + [1] * len(X_p))

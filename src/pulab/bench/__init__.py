@@ -4,6 +4,18 @@ from pulab.bench.methods import METHODS, Method
 from pulab.bench.recipes import RECIPES
 from pulab.bench.runner import run, run_all
 from pulab.bench.spec import RunSpec
-from pulab.bench.store import Row, append_row, read_rows
+from pulab.bench.store import Row, append_row, committed_rows, read_rows, rows_of
 
-__all__ = ["METHODS", "RECIPES", "Method", "Row", "RunSpec", "append_row", "read_rows", "run", "run_all"]
+__all__ = [
+    "METHODS",
+    "RECIPES",
+    "Method",
+    "Row",
+    "RunSpec",
+    "append_row",
+    "committed_rows",
+    "read_rows",
+    "rows_of",
+    "run",
+    "run_all",
+]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pulab.bench.spec import RunSpec
 from pulab.errors import PulabWarning
 
 Row = dict[str, Any]
@@ -34,6 +35,18 @@ def read_rows(paths: Iterable[Path]) -> list[Row]:
             except json.JSONDecodeError:
                 warnings.warn(f"{path}, line {number} is torn and passed over.", PulabWarning, stacklevel=2)
     return rows
+
+
+def committed_rows() -> Path:
+    """The folder of the rows behind every number in the documentation: in the package, or in its checkout."""
+    shipped = Path(__file__).parents[1] / "_results"
+    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "results"
+
+
+def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
+    """The rows of just these runs among all that a folder holds, in the order of the runs."""
+    found = {row.get("spec"): row for row in read_rows(sorted(folder.rglob("*.jsonl")))}
+    return [found[spec.digest] for spec in specs if spec.digest in found]
 
 
 def _last_byte(path: Path) -> bytes:

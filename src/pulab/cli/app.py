@@ -1,13 +1,18 @@
 """The command ``pulab``."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pulab import __version__
 from pulab.cli import _console as console
+from pulab.errors import InputError
+
+if TYPE_CHECKING:
+    from pulab.bench import Row, RunSpec
 
 app = typer.Typer(
     name="pulab",
@@ -101,27 +106,101 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Train five methods on scikit-learn's digits, print their errors and write a page about it."""
-    from pulab.bench import RECIPES, run_all
+    if not out.parent.is_dir():
+        raise InputError(f"--out: there is no folder {out.parent}. Make it first.")
+    from pulab.bench import RECIPES
     from pulab.report.html import demo_page
-    from pulab.report.tables import cells
+    from pulab.report.tables import by_method, cells
 
     specs = RECIPES["demo"](trials)
-    rows = []
-    with console.progress("training", len(specs)) as advance:
-        for row in run_all(specs, device="cpu"):
-            rows.append(row)
-            advance()
+    rows = _run(specs, device="cpu")
     order = {spec.digest: i for i, spec in enumerate(specs)}
     rows.sort(key=lambda row: order[row["spec"]])
     out.write_text(demo_page(rows), encoding="utf-8")
-    table = cells(rows)
     if as_json:
-        console.print_json([cell._asdict() for cell in table])
+        console.print_json([cell._asdict() for cell in cells(rows)])
     else:
-        by_method = {
-            method: [c for c in table if c.method == method] for method in dict.fromkeys(c.method for c in table)
-        }
-        lines = [[method, *map(str, mine), str(mine[0].n)] for method, mine in by_method.items()]
         title = "Even or odd: 50 labelled, 1,000 unlabeled digits (mean ± std over n trials)"
-        console.print_table(title, ["method", "test error, %", "recovery error, %", "n"], lines)
+        console.print_table(title, *by_method(rows))
     console.err.print(f"wrote {out}")
+
+
+bench = typer.Typer(help="Run experiments and show what came of them.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+Recipe = Annotated[str, typer.Argument(help="A name from `pulab bench list`.")]
+
+
+@bench.command("list")
+def bench_list(as_json: Json = False) -> None:
+    """List the recipes."""
+    from pulab.bench import RECIPES
+
+    found = [
+        {"recipe": name, "runs": len(make()), "what": (make.__doc__ or "").strip()} for name, make in RECIPES.items()
+    ]
+    if as_json:
+        console.print_json(found)
+    else:
+        console.print_table("", ["recipe", "runs", "what"], [[str(value) for value in line.values()] for line in found])
+
+
+@bench.command("run")
+def bench_run(
+    recipe: Recipe,
+    trials: Annotated[int, typer.Option(min=1, help="Samplings to repeat it on.")] = 5,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
+) -> None:
+    """Run a recipe. What is done already is skipped, so that a killed run goes on where it was."""
+    from pulab.bench import append_row, rows_of
+
+    specs = _specs(recipe, trials)
+    done = {row["spec"] for row in rows_of(specs, out)}
+    left = [spec for spec in specs if spec.digest not in done]
+    if done:
+        console.err.print(f"{len(done)} of {len(specs)} runs are done already")
+    _run(left, device, lambda row: append_row(out / f"{recipe}.jsonl", row))
+
+
+@bench.command("show")
+def bench_show(
+    recipe: Recipe,
+    trials: Annotated[int, typer.Option(min=1, help="Samplings to count in.")] = 5,
+    rows: Annotated[Path | None, typer.Option(help="The folder of the rows; the committed ones by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a recipe's results: test error, mean ± std over n trials."""
+    from pulab.bench import committed_rows, rows_of
+    from pulab.report.tables import by_dataset, cells
+
+    folder = rows or committed_rows()
+    found = rows_of(_specs(recipe, trials), folder)
+    if not found:
+        raise InputError(
+            f"there are no rows of {recipe} in {folder}. Run `pulab bench run {recipe}`, then pass --rows runs."
+        )
+    if as_json:
+        console.print_json([cell._asdict() for cell in cells(found)])
+    else:
+        print(by_dataset(found))
+
+
+def _specs(recipe: str, trials: int) -> "list[RunSpec]":
+    from pulab._validation import check_choice
+    from pulab.bench import RECIPES
+
+    check_choice("recipe", recipe, RECIPES)
+    return RECIPES[recipe](trials)
+
+
+def _run(specs: "list[RunSpec]", device: str, keep: "Callable[[Row], None]" = lambda row: None) -> "list[Row]":
+    from pulab.bench import run_all
+
+    rows = []
+    with console.progress("training", len(specs)) as advance:
+        for row in run_all(specs, device=device):
+            keep(row)
+            rows.append(row)
+            advance()
+    return rows

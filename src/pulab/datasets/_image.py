@@ -74,7 +74,7 @@ def _read_idx(path: Path) -> Pixels:
         raise DataFormatError(f"{path} cannot be unpacked ({error}). Delete it and fetch it anew.") from error
     n_dimensions = content[3] if len(content) > 3 else 0
     start = 4 + 4 * n_dimensions
-    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
+    shape = tuple(int.from_bytes(content[i : i + 4]) for i in range(4, start, 4))
     if content[:3] != b"\x00\x00\x08" or len(content) != start + math.prod(shape):
         raise DataFormatError(f"{path} is not an idx file of bytes. Delete it and fetch it anew.")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -32,7 +32,7 @@ def loss_curves(rows: Rows) -> str:
             mean, std, epochs = curves.mean(axis=0), curves.std(axis=0), np.arange(1, curves.shape[1] + 1)
             axes.plot(epochs, mean, color=COLOURS[method], label=method, linewidth=1.6)
             axes.fill_between(epochs, mean - std, mean + std, color=COLOURS[method], alpha=0.18, linewidth=0)
-    left.set(title="training loss, each method's own", xlabel="epoch", yscale="symlog")
+    left.set(title="training loss, each method's own", xlabel="epoch")
     right.set(title="validation risk, by which the epoch is chosen", xlabel="epoch")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, labelcolor=INK)
     return _svg(figure)

@@ -55,3 +55,20 @@ def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> st
             [dataset, *(found.get((dataset, method), "–") for method in methods), "/".join(map(str, sorted(trials)))]
         )
     return markdown(["", *(f"`{method}`" for method in methods), "n"], lines)
+
+
+def by_method(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Header and lines: methods down, both errors across, for rows of one data set."""
+    found = cells(rows)
+    lines = []
+    for method in dict.fromkeys(cell.method for cell in found):
+        mine = [cell for cell in found if cell.method == method]
+        lines.append([method, *map(str, mine), str(mine[0].n)])
+    return ["method", "test error, %", "recovery error, %", "n"], lines
+
+
+def plain(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in columns of spaces."""
+    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    rows = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in (header, *lines))
+    return "\n".join(row.rstrip() for row in rows)

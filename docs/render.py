@@ -1,0 +1,43 @@
+"""Write the tables of README.md and docs/ from their sources: committed rows and the registry of methods.
+
+Run after either has changed: python docs/render.py. A test fails where a table is not what this would write.
+"""
+
+import re
+from pathlib import Path
+
+from pulab.bench import METHODS, RECIPES, committed_rows, rows_of
+from pulab.report.tables import by_dataset, by_method, markdown, plain
+
+ROOT = Path(__file__).parents[1]
+
+
+def demo() -> str:
+    rows = rows_of(RECIPES["demo"](), committed_rows())
+    return f"```\n{plain(*by_method(rows))}\n```"
+
+
+def methods() -> str:
+    lines = [[f"`{key}`", f"`{m.class_path.split('.')[-1]}`", m.summary, m.reference] for key, m in METHODS.items()]
+    return markdown(["key", "class", "what it does", "reference"], lines)
+
+
+def defaults() -> str:
+    return by_dataset(rows_of(RECIPES["defaults"](), committed_rows()))
+
+
+TABLES = {"README.md": {"demo": demo, "methods": methods}, "docs/defaults.md": {"table": defaults}}
+
+
+def rendered(name: str) -> str:
+    """The text of a page with its tables written anew."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for mark, make in TABLES[name].items():
+        pattern = rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
+        text = re.sub(pattern, lambda found, make=make: f"{found[1]}{make()}\n{found[2]}", text, flags=re.DOTALL)
+    return text
+
+
+if __name__ == "__main__":
+    for page in TABLES:
+        (ROOT / page).write_text(rendered(page), encoding="utf-8")

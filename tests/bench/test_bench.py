@@ -1,0 +1,92 @@
+"""Specs, rows and runs."""
+
+import json
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from pulab import PulabWarning
+from pulab.bench import METHODS, RECIPES, RunSpec, append_row, read_rows, run, run_all
+from pulab.datasets import DATASETS, PaperSampling, PlainSampling
+
+SPEC = RunSpec("digits", PlainSampling(20, 100), "nnpu", seed=1, params={"epochs": 2})
+
+
+def test_the_digest_changes_with_everything_that_matters() -> None:
+    others = [
+        replace(SPEC, dataset="moons"),
+        replace(SPEC, method="joint"),
+        replace(SPEC, seed=2),
+        replace(SPEC, params={"epochs": 3}),
+        replace(SPEC, sampling=PlainSampling(20, 101)),
+        replace(SPEC, sampling=PaperSampling(1000, 20, 100, 0.5)),
+    ]
+    assert len({spec.digest for spec in (SPEC, *others)}) == 1 + len(others)
+    assert replace(SPEC).digest == SPEC.digest
+
+
+def test_a_run_gives_one_flat_row_that_can_be_stored(tmp_path: Path) -> None:
+    row = run(SPEC, device="cpu")
+    assert row["spec"] == SPEC.digest
+    assert 0 <= row["test_error"] <= 100
+    assert len(row["history"]) == 2
+    append_row(tmp_path / "runs" / "a.jsonl", row)
+    (stored,) = read_rows([tmp_path / "runs" / "a.jsonl"])
+    assert stored["test_error"] == pytest.approx(row["test_error"], rel=1e-4)
+    assert set(stored) == set(row)
+    again = run(SPEC, device="cpu")
+    assert [again[key] for key in ("test_error", "recovery_error", "history")] == [
+        row[key] for key in ("test_error", "recovery_error", "history")
+    ]
+
+
+def test_all_methods_of_a_trial_see_the_same_samples() -> None:
+    """The oracle's recovery error is over the same unlabeled rows: a method that errs on none would give 0 for all."""
+    rows = list(run_all([replace(SPEC, method=m) for m in ("nnpu", "pn")], device="cpu", jobs=1))
+    assert [row["method"] for row in rows] == ["nnpu", "pn"]
+    assert rows[0]["sampling"] == rows[1]["sampling"]
+
+
+def test_processes_give_what_one_process_gives() -> None:
+    specs = [replace(SPEC, seed=seed) for seed in range(2)]
+    alone = {row["spec"]: row["test_error"] for row in run_all(specs, device="cpu", jobs=1)}
+    together = {row["spec"]: row["test_error"] for row in run_all(specs, device="cpu", jobs=2)}
+    assert alone == together
+
+
+def test_a_torn_line_loses_its_own_row_only(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_row(path, {"a": 1})
+    with path.open("a") as file:
+        file.write('{"a": {"b": 2}')  # killed while writing
+    append_row(path, {"a": 3})
+    with pytest.warns(PulabWarning, match="line 2 is torn"):
+        assert read_rows([path]) == [{"a": 1}, {"a": 3}]
+
+
+def test_rows_are_rounded_and_never_hold_nan(tmp_path: Path) -> None:
+    append_row(
+        tmp_path / "r.jsonl", {"x": 1 / 3, "n": 123456789, "deep": [{"y": 2e-9 / 3}], "flag": True, "none": None}
+    )
+    assert json.loads((tmp_path / "r.jsonl").read_text()) == {
+        "x": 0.33333, "n": 123456789, "deep": [{"y": 6.6667e-10}], "flag": True, "none": None,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="JSON compliant"):
+        append_row(tmp_path / "r.jsonl", {"x": float("nan")})
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_name_what_exists(name: str) -> None:
+    specs = RECIPES[name](trials=2)
+    assert len({spec.digest for spec in specs}) == len(specs)
+    for spec in specs:
+        assert spec.method in METHODS
+        assert spec.dataset in DATASETS
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_methods_are_importable_by_their_path(key: str) -> None:
+    module, _, name = METHODS[key].class_path.rpartition(".")
+    assert getattr(import_module(module), name) is METHODS[key].load()

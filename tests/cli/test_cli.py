@@ -1,0 +1,105 @@
+"""The command, as a user or a script runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pulab
+from pulab.bench.methods import METHODS
+from pulab.cli import main
+from pulab.cli.app import app, bench
+from pulab.datasets import DATASETS
+
+
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["pulab", *words])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    captured = capsys.readouterr()
+    return stopped.value.code, captured.out, captured.err
+
+
+def test_version_and_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(monkeypatch, capsys, "--version") == (0, f"pulab {pulab.__version__}\n", "")
+    for words in ((), ("--help",), ("demo", "--help")):
+        code, out, err = command(monkeypatch, capsys, *words)
+        assert (code, err) == (0, "")
+        assert "Usage" in out
+
+
+def test_methods(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = command(monkeypatch, capsys, "methods", "--json")
+    listed = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [method["key"] for method in listed] == list(METHODS)
+    assert {"key", "class", "needs_prior", "reference"} <= set(listed[0])
+    assert "joint" in command(monkeypatch, capsys, "methods")[1]
+
+
+def test_datasets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(command(monkeypatch, capsys, "datasets", "--json")[1])
+    assert [dataset["key"] for dataset in listed] == list(DATASETS)
+    assert "digits" in command(monkeypatch, capsys, "datasets")[1]
+
+
+@pytest.mark.parametrize(
+    "words", [("nonsense",), ("demo", "--trials", "0"), ("demo", "--nonsense"), ("demo", "--trials", "x")]
+)
+def test_a_wrong_call_is_one_line(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = command(monkeypatch, capsys, *words)
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    assert err.startswith("pulab: ")
+
+
+def test_an_error_is_one_line_and_a_traceback_only_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    nowhere = str(tmp_path / "no" / "such" / "folder.html")
+    monkeypatch.delenv("PULAB_DEBUG", raising=False)
+    code, _, err = command(monkeypatch, capsys, "demo", "--trials", "1", "--out", nowhere)
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "folder" in err
+    monkeypatch.setenv("PULAB_DEBUG", "1")
+    monkeypatch.setattr(sys, "argv", ["pulab", "demo", "--trials", "1", "--out", nowhere])
+    with pytest.raises(OSError, match="folder"):
+        main()
+
+
+def test_demo(tmp_path: Path) -> None:
+    page = tmp_path / "demo.html"
+    words = [sys.executable, "-m", "pulab", "demo", "--trials", "1", "--json", "--out", str(page)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    cells = json.loads(done.stdout)
+    assert {cell["method"] for cell in cells} == {"joint", "nnpu", "pubn-n", "naive", "pn"}
+    assert {cell["metric"] for cell in cells} == {"test_error", "recovery_error"}
+    error = {cell["method"]: cell["mean"] for cell in cells if cell["metric"] == "test_error"}
+    assert error["pn"] < error["joint"] < error["naive"]
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_flags_are_as_they_were() -> None:
+    """Scripts depend on them: a change here is a change for users, and belongs into the changelog."""
+    flags = {
+        command.callback.__name__: sorted(name for name in command.callback.__annotations__ if name != "return")
+        for command in (*app.registered_commands, *bench.registered_commands)
+    }
+    assert flags == {
+        "methods": ["as_json"],
+        "datasets": ["as_json"],
+        "demo": ["as_json", "out", "trials"],
+        "bench_list": ["as_json"],
+        "bench_run": ["device", "out", "recipe", "trials"],
+        "bench_show": ["as_json", "recipe", "rows", "trials"],
+    }
+
+
+def test_listing_loads_no_torch() -> None:
+    code = "import sys, pulab.cli.app, pulab.bench.methods, pulab.datasets; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

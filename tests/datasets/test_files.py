@@ -1,0 +1,201 @@
+"""Finding, downloading, checking and reading data files: on small files of the real formats."""
+
+import gzip
+import hashlib
+import http.server
+import io
+import os
+import pickle
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pulab.datasets import DATASETS, load_cifar10, load_mnist
+from pulab.datasets import _fetch as fetching
+from pulab.datasets import _image as image
+from pulab.errors import DataFormatError, DataNotFoundError
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """An empty $PULAB_DATA and an empty cache, and no way out."""
+    data, cache = tmp_path / "data", tmp_path / "cache"
+    data.mkdir()
+    monkeypatch.setenv("PULAB_DATA", str(data))
+    monkeypatch.setattr(fetching, "cache_folder", lambda: cache)
+    monkeypatch.setattr(image, "MNIST_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(image, "CIFAR_BINARY", fetching.Source("cifar-10-binary.tar.gz", "http://127.0.0.1:9/c", "0"))
+    return data, cache
+
+
+def write_mnist(folder: Path, n: int = 20) -> None:
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for part in ("train", "t10k"):
+        labels = np.arange(n, dtype=np.uint8) % 10
+        pixels = rng.integers(0, 256, size=(n, 28, 28), dtype=np.uint8)
+        pixels[:, 0, 0] = labels
+        for name, magic, values in (("images-idx3", b"\0\0\x08\x03", pixels), ("labels-idx1", b"\0\0\x08\x01", labels)):
+            sizes = np.array(values.shape, dtype=">u4").tobytes()
+            with gzip.open(folder / f"{part}-{name}-ubyte.gz", "wb") as file:
+                file.write(magic + sizes + values.tobytes())
+
+
+def test_mnist_is_read_from_pulab_data_and_from_the_cache(folders: tuple[Path, Path]) -> None:
+    data, cache = folders
+    write_mnist(cache / "mnist")
+    split = load_mnist(positive=(1, 2))
+    assert split.X_train.shape == (20, 1, 28, 28)
+    assert split.X_train.dtype == np.float32
+    assert split.X_train[7, 0, 0, 0] == pytest.approx((7 / 255 - 0.1307) / 0.3081, rel=1e-5)
+    assert split.y_test.tolist() == [0, 1, 1, 0, 0, 0, 0, 0, 0, 0] * 2
+    write_mnist(data / "mnist", n=30)  # $PULAB_DATA comes before the cache
+    assert len(load_mnist().X_train) == 30
+    assert DATASETS["mnist"].on_this_machine
+
+
+def test_absent_and_offline_is_one_error_that_says_what_to_do(folders: tuple[Path, Path]) -> None:
+    data, cache = folders
+    with pytest.raises(DataNotFoundError) as caught:
+        load_mnist()
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in ("train-images-idx3-ubyte.gz", str(data / "mnist"), str(cache / "mnist"), "127.0.0.1:9", "PULAB_DATA"):
+        assert part in message
+    with pytest.raises(DataNotFoundError, match=r"cifar-10-binary\.tar\.gz"):
+        load_cifar10()
+    assert not DATASETS["cifar10-vehicles"].on_this_machine
+    assert not list(cache.rglob("*.gz"))
+
+
+@pytest.mark.parametrize("damage", ["torn", "not gzip", "wrong sizes"])
+def test_damaged_mnist_is_refused(folders: tuple[Path, Path], damage: str) -> None:
+    write_mnist(folders[0] / "mnist")
+    path = folders[0] / "mnist" / "train-labels-idx1-ubyte.gz"
+    whole = path.read_bytes()
+    path.write_bytes(
+        {"torn": whole[:-9], "not gzip": b"hello", "wrong sizes": gzip.compress(b"\0\0\x08\x01\0\0")}[damage]
+    )
+    with pytest.raises(DataFormatError, match=r"train-labels-idx1-ubyte.gz .* fetch it anew"):
+        load_mnist()
+
+
+def cifar_batches() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    names = [*image.CIFAR_TRAIN, "test_batch"]
+    return {
+        name: (rng.integers(0, 256, size=(4, 3072), dtype=np.uint8), rng.integers(0, 10, 4, dtype=np.uint8))
+        for name in names
+    }
+
+
+def write_cifar(folder: Path, kind: str) -> None:
+    contents = {}
+    for name, (pixels, labels) in cifar_batches().items():
+        if "bin" in kind:
+            contents[f"{name}.bin"] = np.concatenate([labels[:, None], pixels], axis=1).tobytes()
+        else:
+            contents[name] = pickle.dumps(
+                {b"data": pixels, b"labels": labels.tolist(), b"batch_label": b"x"}, protocol=2
+            )
+    if kind in ("cifar-10-batches-bin", "cifar-10-batches-py"):
+        (folder / kind).mkdir()
+        for name, content in contents.items():
+            (folder / kind / name).write_bytes(content)
+        return
+    inside = "cifar-10-batches-bin" if "binary" in kind else "cifar-10-batches-py"
+    with tarfile.open(folder / kind, "w:gz") as tar:
+        for name, content in contents.items():
+            member = tarfile.TarInfo(f"{inside}/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+@pytest.mark.parametrize("kind", image.CIFAR_PLACES)
+def test_every_version_of_cifar10_reads_the_same(folders: tuple[Path, Path], kind: str) -> None:
+    write_cifar(folders[0], kind)
+    split = load_cifar10(positive=(0, 1, 2, 3))
+    batches = cifar_batches()
+    pixels, labels = batches["test_batch"]
+    assert split.X_train.shape == (20, 3, 32, 32)
+    assert split.X_test[2, 1, 3, 5] == pytest.approx((pixels[2, 1024 + 3 * 32 + 5] / 255 - 0.4822) / 0.1994, rel=1e-4)
+    assert split.y_test.tolist() == [int(label < 4) for label in labels]
+    assert split.X_train.dtype == np.float32
+
+
+def test_a_data_file_cannot_run_code(folders: tuple[Path, Path]) -> None:
+    class Attack:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(folders[0] / "owned"),)
+
+    write_cifar(folders[0], "cifar-10-batches-py")
+    (folders[0] / "cifar-10-batches-py" / "data_batch_1").write_bytes(pickle.dumps(Attack()))
+    with pytest.raises(DataFormatError, match="no place in a data file"):
+        load_cifar10()
+    assert not (folders[0] / "owned").exists()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A web server on this machine with one file."""
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "file.bin").write_bytes(b"content")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(tmp_path / "web"))
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}/file.bin"
+        running.shutdown()
+        thread.join()
+
+
+def test_download_checks_and_caches(folders: tuple[Path, Path], server: str) -> None:
+    _, cache = folders
+    right = fetching.Source("some/file.bin", server, hashlib.md5(b"content").hexdigest())
+    path = fetching.fetch(right)
+    assert path == cache / "some" / "file.bin"
+    assert path.read_bytes() == b"content"
+    assert (
+        fetching.fetch(fetching.Source("some/file.bin", "http://127.0.0.1:9/", right.md5)) == path
+    )  # no second download
+
+
+def test_download_with_a_wrong_checksum_leaves_nothing(folders: tuple[Path, Path], server: str) -> None:
+    with pytest.raises(DataNotFoundError, match="does not match"):
+        fetching.fetch(fetching.Source("some/file.bin", server, "0" * 32))
+    assert not list(folders[1].rglob("file.bin"))
+
+
+def test_bad_positive_classes(folders: tuple[Path, Path]) -> None:
+    write_mnist(folders[0] / "mnist")
+    for bad in ((), range(10), (3, 11)):
+        with pytest.raises(ValueError, match="positive must name some"):
+            load_mnist(positive=bad)
+
+
+@pytest.mark.parametrize("key", [key for key, dataset in DATASETS.items() if not dataset.files])
+def test_data_sets_that_come_with_the_package(key: str) -> None:
+    split = DATASETS[key].load()
+    assert len(split.X_train) == len(split.y_train)
+    assert set(split.y_train) == set(split.y_test) == {0, 1}
+    assert np.isfinite(split.X_train).all()
+
+
+@pytest.mark.realdata
+def test_real_mnist() -> None:
+    split = load_mnist()
+    assert (split.X_train.shape, split.X_test.shape) == ((60000, 1, 28, 28), (10000, 1, 28, 28))
+    assert split.y_train.mean() == pytest.approx(0.4915, abs=1e-4)
+    assert abs(split.X_train.mean()) < 1e-3
+    assert split.X_train.std() == pytest.approx(1, abs=1e-3)
