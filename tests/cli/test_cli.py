@@ -12,6 +12,7 @@ from pulab.bench.methods import METHODS
 from pulab.cli import main
 from pulab.cli.app import app, bench
 from pulab.datasets import DATASETS
+from pulab.errors import PulabError
 
 
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -68,7 +69,7 @@ def test_an_error_is_one_line_and_a_traceback_only_if_asked_for(
     assert "folder" in err
     monkeypatch.setenv("PULAB_DEBUG", "1")
     monkeypatch.setattr(sys, "argv", ["pulab", "demo", "--trials", "1", "--out", nowhere])
-    with pytest.raises(OSError, match="folder"):
+    with pytest.raises(PulabError, match="folder"):
         main()
 
 

@@ -295,6 +295,7 @@ class NaivePUClassifier(PNClassifier):
     >>> from pulab.datasets import load_digits, make_pu
     >>> digits = load_digits(positive=(0,))
     >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
-    >>> NaivePUClassifier(random_state=0).fit(pu.X, pu.s).predict(digits.X_test).mean() < pu.prior
+    >>> clf = NaivePUClassifier(random_state=0).fit(pu.X, pu.s)
+    >>> print(clf.predict(digits.X_test).mean() < pu.prior)
     True
     """
