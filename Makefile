@@ -6,7 +6,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	--constraint constraints.txt
 
 .DELETE_ON_ERROR:
 .PHONY: demo test lint clean
@@ -30,9 +31,9 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pulab needs Python 3.11 or later, got " + sys.version.split()[0] + ". Run: make PYTHON=python3.11 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
-	$(INSTALL) --editable .
+	$(INSTALL) --build-constraint constraints.txt --editable .
 	@touch $@
 
 .venv/.dev: .venv/.demo
-	$(INSTALL) --editable . --group test --group lint
+	$(INSTALL) --group test --group lint
 	@touch $@

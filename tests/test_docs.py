@@ -1,5 +1,6 @@
 """What the documentation shows is what the rows and the registry say."""
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pulab.bench import RECIPES, committed_rows, rows_of
+from pulab.bench.runner import make_estimator, settings
 from pulab.report.tables import cells
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +24,14 @@ def test_tables_are_what_the_rows_say(page: str) -> None:
 def test_committed_rows_are_complete(recipe: str) -> None:
     specs = RECIPES[recipe]()
     assert len(rows_of(specs, committed_rows())) == len(specs)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_committed_rows_were_run_with_todays_defaults(recipe: str) -> None:
+    specs = RECIPES[recipe]()
+    for spec, row in zip(specs, rows_of(specs, committed_rows()), strict=True):
+        today = settings(make_estimator(spec, prior=0.5))
+        assert row["settings"] == json.loads(json.dumps(today)), f"run again: pulab bench run {recipe}"
 
 
 def test_the_claim_about_defaults_holds_in_the_committed_rows() -> None:

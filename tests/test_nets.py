@@ -3,7 +3,11 @@
 import pytest
 import torch
 
-from pulab.nets import MLP, MnistCNN, PreActResNet18, SmallCNN, default_net, logits, n_parameters
+from pulab.nets import MLP, MnistCNN, PreActResNet18, SmallCNN, default_net, logits
+
+
+def n_parameters(net: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in net.parameters())
 
 
 def test_parameter_counts() -> None:

@@ -1,9 +1,20 @@
 """pulab learns classifiers from positive and unlabeled data."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pulab.errors import PulabError, PulabWarning
+
+if TYPE_CHECKING:
+    from pulab.estimators import (
+        JointPUClassifier,
+        NaivePUClassifier,
+        NNPUClassifier,
+        PNClassifier,
+        PUbNClassifier,
+        UPUClassifier,
+        fit_many,
+    )
 
 __version__ = "0.1.0"
 
@@ -15,9 +26,21 @@ _LAZY = {
     "PNClassifier": "pulab.estimators",
     "PUbNClassifier": "pulab.estimators",
     "UPUClassifier": "pulab.estimators",
+    "fit_many": "pulab.estimators",
 }
 
-__all__ = ["PulabError", "PulabWarning", "__version__", *_LAZY]
+__all__ = [
+    "JointPUClassifier",
+    "NNPUClassifier",
+    "NaivePUClassifier",
+    "PNClassifier",
+    "PUbNClassifier",
+    "PulabError",
+    "PulabWarning",
+    "UPUClassifier",
+    "__version__",
+    "fit_many",
+]
 
 
 def __getattr__(name: str) -> Any:

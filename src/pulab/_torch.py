@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 
 import numpy as np
 import torch
 
 from pulab.errors import InputError
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
+AUTOCAST = {"bfloat16": torch.bfloat16}  # weights stay in float32, the network computes in this
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -19,17 +21,35 @@ def resolve_device(device: str | torch.device) -> torch.device:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.") from error
+    if resolved.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.")
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device {device!r} was asked for, but torch sees no CUDA device here. Use device='auto'.")
     return resolved
 
 
-def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """The number type of weights and data."""
-    by_name = DTYPES.get(str(dtype).removeprefix("torch."))
-    if by_name is None:
+def resolve_dtype(dtype: str | torch.dtype) -> tuple[torch.dtype, torch.dtype | None]:
+    """The number type of weights and data, and that of the network's arithmetic where it is another."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, got {dtype!r}.")
-    return by_name
+    return DTYPES[name], AUTOCAST.get(name)
+
+
+@contextmanager
+def cpu_threads(work: int) -> Iterator[None]:
+    """One thread for steps of little work (rows × weights), torch's own number for others; put back afterwards.
+
+    Small steps gain nothing from a second thread, and lose everything to it where the cores are busy: a table's fit
+    took 10 s with one thread and up to 70 s with two, on a busy machine with two cores.
+    """
+    before = torch.get_num_threads()
+    if work < 10**8:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Seeds:
@@ -43,11 +63,14 @@ class Seeds:
         return int(sequence.generate_state(1, np.uint64)[0] >> 1)
 
 
+_LOCK = RLock()  # torch's generator is one for all threads
+
+
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Global random numbers (initial weights, dropout) from this seed, and the caller's state put back afterwards."""
     on_gpu = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+    with _LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that reseeds every GPU as well
         if on_gpu:
             with torch.cuda.device(device):

@@ -51,9 +51,20 @@ def check_prior(prior: Any) -> float:
 
 def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a finite numeric array of two or more dimensions, or as CSR; its width and names remembered or compared."""
-    X = validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, allow_nd=True, dtype="numeric"
-    )
+    try:
+        X = validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, allow_nd=True, dtype="numeric"
+        )
+    except ValueError as error:
+        if "could not convert" in str(error):
+            raise InputError(f"X must be numbers, but: {error}. Encode such columns, say with skrub.") from None
+        raise
+    if X.dtype.kind not in "buif":
+        raise InputError(f"X must be numbers, got {X.dtype}. Encode such columns, say with skrub.")
+    if 0 in X.shape[1:]:
+        raise InputError(f"X has rows of shape {X.shape[1:]}: there is nothing in them.")
+    if X.dtype.itemsize > 8 or not X.dtype.isnative:
+        X = X.astype(np.float64)
     if not reset and X.shape[1:] != estimator.row_shape_:
         raise InputError(f"X has rows of shape {X.shape[1:]}, but fit saw rows of shape {estimator.row_shape_}.")
     if reset:
@@ -69,7 +80,7 @@ class Labels:
     classes: Array
 
 
-def check_labels(y: Any, n_rows: int, *, classes: Array | None = None) -> Labels:
+def check_labels(y: Any, n_rows: int, *, classes: Array | None = None, name: str = "y") -> Labels:
     """Read PU labels: {1, 0}, {1, −1}, booleans, a value and NaN/None, or any two classes, the last one positive.
 
     Where ``classes`` is given (labels of a validation set), the same values must mean the same.
@@ -80,10 +91,9 @@ def check_labels(y: Any, n_rows: int, *, classes: Array | None = None) -> Labels
     if len(y) != n_rows:
         check_consistent_length(np.empty(n_rows), y)
     missing = _missing(y)
-    try:
-        values = np.unique(np.array(y[~missing].tolist()) if y.dtype == object else y[~missing])
-    except TypeError:
-        raise InputError("y mixes kinds of labels. Mark positives with 1 and unlabeled rows with 0.") from None
+    if len({isinstance(value, str) for value in y[~missing]} if y.dtype == object else ()) > 1:
+        raise InputError(f"{name} mixes words and numbers. Mark positives with 1 and unlabeled rows with 0.")
+    values = np.unique(np.array(y[~missing].tolist()) if y.dtype == object else y[~missing])
     if classes is None:
         classes = _classes(values, bool(missing.any()))
     elif unknown := set(values.tolist()) - set(classes.tolist()):
@@ -93,9 +103,9 @@ def check_labels(y: Any, n_rows: int, *, classes: Array | None = None) -> Labels
     positive = np.zeros(len(y), dtype=bool)
     positive[~missing] = y[~missing] == classes[1]
     if positive.all():
-        raise InputError("y has one class: every row is labelled positive. Add unlabeled rows, marked 0.")
+        raise InputError(f"{name} has one class: every row is labelled positive. Add unlabeled rows, marked 0.")
     if not positive.any():
-        raise InputError("y has one class: every row is unlabeled. Mark the known positives with 1.")
+        raise InputError(f"{name} has one class: every row is unlabeled. Mark the known positives with 1.")
     return Labels(positive, classes)
 
 
@@ -119,13 +129,14 @@ def _classes(values: Array, has_missing: bool) -> Array:
             "Mark positives with 1 and unlabeled rows with 0."
         )
     if len(values) == 2:
-        if str(values[1]).lower() in ("u", "unl", "unlabeled", "unlabelled", "unknown", "negative", "neg"):
-            warnings.warn(
-                f"of the two labels in y, {str(values[1])!r} sorts last and is taken to mark the known positives. "
-                "If it is the other one, pass 1 for positive and 0 for unlabeled.",
-                PulabWarning,
-                stacklevel=4,
+        last = str(values[1])
+        if last.strip().lower() in ("u", "unl", "unlabeled", "unlabelled", "unknown", "negative", "neg", "nan", "none"):
+            raise InputError(
+                f"of the two labels in y the one that sorts last marks the known positives; here that is {last!r}, "
+                "which does not sound like it. Pass 1 for positive and 0 for unlabeled."
             )
+        if values.dtype.kind == "U":
+            warnings.warn(f"taking {last!r} for the label of the known positives", PulabWarning, stacklevel=5)
         return values
     if len(values) == 0:
         raise InputError("y has one class: every row is unlabeled. Mark the known positives with 1.")
@@ -134,7 +145,7 @@ def _classes(values: Array, has_missing: bool) -> Array:
         if not has_missing:  # one number in every row: 1 (or True) marks a positive, anything else does not
             return np.array([0, 1]) if value == 1 else np.array([value, value + 1])
         if value <= 0:
-            raise InputError(f"y is {value!r} or missing: mark the known positives with 1, the unlabeled rows with 0.")
+            raise InputError(f"y is {value} or missing: mark the known positives with 1, the unlabeled rows with 0.")
         return np.array([0, value], dtype=values.dtype)
     return np.array([f"not {value}", value]) if has_missing else np.array(["", value])
 
@@ -154,8 +165,11 @@ def hold_out(rows: Index, fraction: float, rng: np.random.Generator) -> tuple[In
 
 @dataclass(frozen=True)
 class Scaler:
-    """Standardise features (images: channels) by the training rows, in float64; a row's outliers stop at ±20."""
+    """Standardise features (images: channels) by the training rows, in float64; outliers stop at ±20 deviations."""
 
+    unit: NDArray[
+        np.float64
+    ]  # the largest value there is: squares of what is divided by it can neither over- nor underflow
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
 
@@ -163,31 +177,53 @@ class Scaler:
 
     @classmethod
     def fit(cls, X: Any, rows: Index) -> "Scaler":
-        """Mean and standard deviation over these rows, read in blocks. Sparse features are scaled but not centred."""
-        axes = (0, *range(2, X.ndim))
-        blocks = np.array_split(rows, max(1, len(rows) // 65536))
-        count = len(rows) * math.prod(X.shape[2:])
-
-        def total(center: Any, power: int) -> Any:
-            return sum(((_dense(X[b]) - center) ** power).sum(axis=axes, keepdims=True)[0] for b in blocks) / count
-
-        with np.errstate(over="ignore", invalid="ignore"):
-            center = np.zeros((1,) * (X.ndim - 1)) if sparse.issparse(X) else total(0.0, 1)
-            scale = np.sqrt(total(center, 2))
+        """Mean and standard deviation over these rows. Sparse features are scaled but not centred: zeros stay zeros."""
+        unit, center, scale = _sparse_moments(X[rows]) if sparse.issparse(X) else _moments(X, rows)
         # A constant's deviation is rounding noise, not 0: such a feature carries nothing, leave it at 0.
         constant = scale <= 1e-12 * np.abs(center)
-        return cls(center, np.where(constant, 1.0, scale))
+        return cls(unit, center, np.where(constant, 1.0, scale))
 
     def __call__(self, X: Any, dtype: Any) -> Any:
-        if sparse.issparse(X):
+        if sparse.issparse(X) and not self.center.any():
             scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
-            scaled.data /= self.scale[scaled.indices]
-            scaled.data = np.clip(scaled.data, -self.LIMIT, self.LIMIT).astype(dtype)
-            return scaled
+            scaled.data = np.clip(
+                scaled.data / self.unit[scaled.indices] / self.scale[scaled.indices], -self.LIMIT, self.LIMIT
+            )
+            return scaled.astype(dtype)
         out = np.empty(X.shape, dtype=dtype)
-        for block in (slice(i, i + 65536) for i in range(0, len(X), 65536)):
-            out[block] = np.clip((X[block] - self.center) / self.scale, -self.LIMIT, self.LIMIT)
+        for block in _blocks(np.arange(X.shape[0]), X):
+            out[block] = np.clip((_dense(X[block]) / self.unit - self.center) / self.scale, -self.LIMIT, self.LIMIT)
         return out
+
+
+def _moments(X: Array, rows: Index) -> tuple[Array, Array, Array]:
+    axes = (0, *range(2, X.ndim))
+    count = len(rows) * math.prod(X.shape[2:])
+    peaks = [np.abs(_dense(X[block])).max(axis=axes, keepdims=True)[0] for block in _blocks(rows, X)]
+    unit = _no_zeros(np.max(peaks, axis=0))
+
+    def mean(power: int, center: Any = 0.0) -> Any:
+        terms = (_dense(X[block]) / unit - center for block in _blocks(rows, X))
+        return sum((term**power).sum(axis=axes, keepdims=True)[0] for term in terms) / count
+
+    center = mean(1)
+    return unit, center, np.sqrt(mean(2, center))
+
+
+def _sparse_moments(X: Any) -> tuple[Array, Array, Array]:
+    unit = _no_zeros(abs(X).max(axis=0).toarray().ravel().astype(np.float64))
+    squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, minlength=X.shape[1])
+    return unit, np.zeros(1), np.sqrt(squares / X.shape[0])
+
+
+def _no_zeros(values: Array) -> Array:
+    return np.where(values == 0, 1.0, values)
+
+
+def _blocks(rows: Index, X: Any) -> list[Index]:
+    """The rows in pieces of some 32 MiB each: no second copy of X in float64."""
+    at_once = max(1, 2**22 // math.prod(X.shape[1:]))
+    return np.array_split(rows, math.ceil(len(rows) / at_once))
 
 
 def _dense(block: Any) -> NDArray[np.float64]:

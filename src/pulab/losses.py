@@ -1,7 +1,8 @@
 """Losses and risks: pure functions on logits, finite at any finite logit, free of branches on data.
 
-A *loss* ``loss(g)`` is the price of the logit ``g`` where the truth is positive; ``loss(-g)`` is its price where the
-truth is negative. A *risk* is an average price over samples. Every formula is read as `docs/paper.md` says.
+Samples lie along the last dimension; dimensions before it (a line per model, say) stay. A *loss* ``loss(g)`` is the
+price of the logit ``g`` where the truth is positive; ``loss(-g)`` is its price where the truth is negative. A *risk* is
+an average price over samples. Every formula is read as `docs/paper.md` says.
 """
 
 import math
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 Loss = Callable[[Tensor], Tensor]
+Number = float | Tensor  # one for all, or one per line
 
 
 class Risk(NamedTuple):
@@ -35,28 +37,28 @@ def logistic_loss(g: Tensor) -> Tensor:
 LOSSES: dict[str, Loss] = {"sigmoid": sigmoid_loss, "logistic": logistic_loss}
 
 
-def pn_risk(g_p: Tensor, g_n: Tensor, prior: float, loss: Loss = sigmoid_loss) -> Risk:
+def pn_risk(g_p: Tensor, g_n: Tensor, prior: Number, loss: Loss = sigmoid_loss) -> Risk:
     """Supervised risk, eq. (1): positives and negatives are both known."""
-    value = prior * loss(g_p).mean() + (1 - prior) * loss(-g_n).mean()
+    value = prior * loss(g_p).mean(-1) + (1 - prior) * loss(-g_n).mean(-1)
     return Risk(value, value)
 
 
-def upu_risk(g_p: Tensor, g_u: Tensor, prior: float, loss: Loss = sigmoid_loss) -> Risk:
+def upu_risk(g_p: Tensor, g_u: Tensor, prior: Number, loss: Loss = sigmoid_loss) -> Risk:
     """Unbiased PU risk, eq. (2) (du Plessis et al. 2014, 2015). Its negative part may fall below zero."""
-    value = prior * loss(g_p).mean() + loss(-g_u).mean() - prior * loss(-g_p).mean()
+    value = prior * loss(g_p).mean(-1) + loss(-g_u).mean(-1) - prior * loss(-g_p).mean(-1)
     return Risk(value, value)
 
 
 def nnpu_risk(
-    g_p: Tensor, g_u: Tensor, prior: float, loss: Loss = sigmoid_loss, beta: float = 0.0, gamma: float = 1.0
+    g_p: Tensor, g_u: Tensor, prior: Number, loss: Loss = sigmoid_loss, beta: Number = 0.0, gamma: float = 1.0
 ) -> Risk:
     """Non-negative PU risk, eq. (3) (Kiryo et al. 2017)."""
-    positive = prior * loss(g_p).mean()
-    negative = loss(-g_u).mean() - prior * loss(-g_p).mean()
+    positive = prior * loss(g_p).mean(-1)
+    negative = loss(-g_u).mean(-1) - prior * loss(-g_p).mean(-1)
     return _non_negative(positive, negative, beta, gamma)
 
 
-def _non_negative(positive: Tensor, negative: Tensor, beta: float, gamma: float) -> Risk:
+def _non_negative(positive: Tensor, negative: Tensor, beta: Number, gamma: float) -> Risk:
     # Below -beta the model has overfitted P: climb back along -negative alone. `where`, not `if`: steps get captured.
     overfitted = negative < -beta
     return Risk(
@@ -71,12 +73,13 @@ def bernoulli_kl(y: Tensor, g: Tensor) -> Tensor:
     return negative_entropy - y * logsigmoid(g) - (1 - y) * logsigmoid(-g)
 
 
-def prior_kl(prior: float, g: Tensor) -> Tensor:
+def prior_kl(prior: Number, g: Tensor) -> Tensor:
     """KL([π, 1−π] ‖ [mean σ(g), 1 − mean σ(g)]): keeps the share of predicted positives at the prior (L_reg1)."""
     # The log of a mean of sigmoids straight from the logits: finite where every sigmoid has underflowed to zero.
-    log_share = torch.logsumexp(logsigmoid(g), dim=0) - math.log(len(g))
-    log_rest = torch.logsumexp(logsigmoid(-g), dim=0) - math.log(len(g))
-    return prior * (math.log(prior) - log_share) + (1 - prior) * (math.log(1 - prior) - log_rest)
+    log_share = torch.logsumexp(logsigmoid(g), dim=-1) - math.log(g.shape[-1])
+    log_rest = torch.logsumexp(logsigmoid(-g), dim=-1) - math.log(g.shape[-1])
+    pi = prior if isinstance(prior, Tensor) else g.new_tensor(prior)
+    return pi * (pi.log() - log_share) + (1 - pi) * ((1 - pi).log() - log_rest)
 
 
 def bernoulli_entropy(g: Tensor) -> Tensor:
@@ -94,35 +97,38 @@ class JointTerms(NamedTuple):
     entropy: Tensor
 
 
-def joint_terms(g_p: Tensor, g_u: Tensor, y_u: Tensor, prior: float, positive_loss: Loss = sigmoid_loss) -> JointTerms:
+def joint_terms(g_p: Tensor, g_u: Tensor, y_u: Tensor, prior: Number, positive_loss: Loss = sigmoid_loss) -> JointTerms:
     """What the joint loss is made of: λ·positive + kl + α·prior_kl + β·entropy."""
     return JointTerms(
-        positive=positive_loss(g_p).mean(),
-        kl=bernoulli_kl(y_u, g_u).mean(),
+        positive=positive_loss(g_p).mean(-1),
+        kl=bernoulli_kl(y_u, g_u).mean(-1),
         prior_kl=prior_kl(prior, g_u),
-        entropy=bernoulli_entropy(g_u).mean(),
+        entropy=bernoulli_entropy(g_u).mean(-1),
     )
 
 
 def pubn_sigma_risk(
-    g_p: Tensor, g_u: Tensor, g_n: Tensor, prior: float, rho: float, loss: Loss = logistic_loss
+    g_p: Tensor, g_u: Tensor, g_n: Tensor, prior: Number, rho: Number, loss: Loss = logistic_loss
 ) -> Risk:
     """nnPU risk of "is it labelled at all?", where P (weight π) and the biased negatives (weight ρ) both are."""
-    labelled = prior * loss(g_p).mean() + rho * loss(g_n).mean()
-    rest = loss(-g_u).mean() - prior * loss(-g_p).mean() - rho * loss(-g_n).mean()
+    labelled = prior * loss(g_p).mean(-1) + rho * loss(g_n).mean(-1)
+    rest = loss(-g_u).mean(-1) - prior * loss(-g_p).mean(-1) - rho * loss(-g_n).mean(-1)
     return _non_negative(labelled, rest, beta=0.0, gamma=1.0)
 
 
-def pubn_positive(g_p: Tensor, sigma_p: Tensor, eta: float, loss: Loss = logistic_loss) -> Tensor:
+SIGMA_MIN = 1e-6  # weights of at most a million, where σ has collapsed
+
+
+def pubn_positive(g_p: Tensor, sigma_p: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
     """PUbN's price of each labelled positive: a positive, and a stand-in for the negatives that U gives up."""
-    return loss(g_p) + loss(-g_p) * torch.where(sigma_p > eta, (1 - sigma_p) / sigma_p, 0.0)
+    return loss(g_p) + loss(-g_p) * torch.where(sigma_p > eta, (1 - sigma_p) / sigma_p.clamp_min(SIGMA_MIN), 0.0)
 
 
-def pubn_unlabeled(g_u: Tensor, sigma_u: Tensor, eta: float, loss: Loss = logistic_loss) -> Tensor:
+def pubn_unlabeled(g_u: Tensor, sigma_u: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
     """PUbN's price of each unlabeled sample: a negative as far as σ says it is none of the labelled kind."""
     return loss(-g_u) * torch.where(sigma_u > eta, 0.0, 1 - sigma_u)
 
 
-def pubn_negative(g_n: Tensor, sigma_n: Tensor, eta: float, loss: Loss = logistic_loss) -> Tensor:
+def pubn_negative(g_n: Tensor, sigma_n: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
     """PUbN's price of each biased negative: a negative, weighted up where U gives up."""
-    return loss(-g_n) * torch.where(sigma_n > eta, 1 / sigma_n, 1.0)
+    return loss(-g_n) * torch.where(sigma_n > eta, 1 / sigma_n.clamp_min(SIGMA_MIN), 1.0)

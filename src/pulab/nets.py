@@ -3,7 +3,7 @@
 The first three are the paper's; the rest are what an estimator takes when it is given no module.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -74,13 +74,11 @@ class PreActResNet18(nn.Sequential):
 class MLP(nn.Sequential):
     """Dense layers with ReLU. ``MLP(9216)`` is the paper's net for text (300-300), and the default for tables."""
 
-    def __init__(self, n_features: int, hidden: Sequence[int] = (300, 300), dropout: float = 0.0) -> None:
+    def __init__(self, n_features: int, hidden: Sequence[int] = (300, 300)) -> None:
         layers: list[nn.Module] = []
         n_in = n_features
         for width in hidden:
             layers += [nn.Linear(n_in, width), nn.ReLU()]
-            if dropout:
-                layers.append(nn.Dropout(dropout))
             n_in = width
         super().__init__(*layers, nn.Linear(n_in, 1))
 
@@ -114,14 +112,15 @@ def default_net(shape: Sequence[int]) -> nn.Module:
     )
 
 
-def n_parameters(module: nn.Module) -> int:
-    """How many numbers are learned."""
-    return sum(parameter.numel() for parameter in module.parameters())
+# Nets that a run spec can name.
+NETS: dict[str, Callable[[], nn.Module]] = {"mnist-cnn": MnistCNN, "preact-resnet-18": PreActResNet18}
 
 
 def logits(module: nn.Module, x: Tensor) -> Tensor:
     """One logit per row, shape ``(n,)``, whether the module gives ``(n,)`` or ``(n, 1)``."""
     out: Tensor = module(x)
+    if not isinstance(out, Tensor):
+        raise InputError(f"the module must give a tensor of one logit per row, got {type(out).__name__}.")
     if out.shape not in (torch.Size([len(x)]), torch.Size([len(x), 1])):
         raise InputError(
             f"the module must give one logit per row, shape ({len(x)},) or ({len(x)}, 1), got {tuple(out.shape)}. "

@@ -79,7 +79,7 @@ def test_bad_wishes(change: dict[str, object], message: str) -> None:
 def test_paper_sampling() -> None:
     y = (np.arange(6000) % 2 == 0).astype(int)
     X = np.arange(6000)[:, None]
-    sampling = PaperSampling(pool=4000, n_p=50, n_u=600, prior=0.49)
+    sampling = PaperSampling(pool=4000, n_labeled=50, n_unlabeled=600, prior=0.49)
     trial = sampling.draw(X, y, seed=3)
     assert trial.validation is not None
     for part, n_p, n_u in ((trial.train, 50, 600), (trial.validation, 10, 120)):

@@ -11,7 +11,7 @@ from pulab.nets import MnistCNN
 def test_joint_on_real_mnist() -> None:
     """Even against odd from 500 labelled and 6,000 unlabeled digits. The paper reports 3.69 ± 0.69 %."""
     data = load_mnist()
-    train, validation = PaperSampling(pool=40_000, n_p=500, n_u=6000, prior=0.49).draw(
+    train, validation = PaperSampling(pool=40_000, n_labeled=500, n_unlabeled=6000, prior=0.49).draw(
         data.X_train, data.y_train, seed=4
     )
     clf = JointPUClassifier(

@@ -1,21 +1,23 @@
 """What every registered method promises, beyond scikit-learn's checks."""
 
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import torch
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from pulab import JointPUClassifier, NNPUClassifier, PulabWarning
+from pulab import JointPUClassifier, NNPUClassifier, PNClassifier, PulabWarning
+from pulab._validation import Scaler
 from pulab.bench.methods import METHODS
 from tests.conftest import Blobs
 
@@ -45,20 +47,22 @@ def test_learns_separable_pu_data(key: str, scenario: str) -> None:
     assert clf.score(unseen.X, unseen.y_true) > 0.95
 
 
+@pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
 @pytest.mark.parametrize("key", KEYS)
-def test_same_seed_same_bits_however_the_rows_are_interleaved(key: str, blobs: Blobs) -> None:
+def test_same_seed_same_bits_however_the_rows_are_interleaved(key: str, scenario: str) -> None:
+    blobs = Blobs(scenario)
     y = labels_for(key, blobs)
-    mixed = make(key).fit(blobs.X, y)
-    again = make(key).fit(blobs.X, y)
+    mixed = make(key, scenario=scenario).fit(blobs.X, y)
+    again = make(key, scenario=scenario).fit(blobs.X, y)
     assert same_weights(mixed, again)
     assert mixed.history_ == again.history_
     p, u = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
     for order in (np.concatenate([p, u]), np.concatenate([u, p])):
-        other = make(key).fit(blobs.X[order], y[order])
+        other = make(key, scenario=scenario).fit(blobs.X[order], y[order])
         assert same_weights(mixed, other)
         if hasattr(mixed, "pseudo_labels_"):
             assert np.array_equal(mixed.pseudo_labels_, other.pseudo_labels_)
-    assert not same_weights(mixed, make(key, random_state=1).fit(blobs.X, y))
+    assert not same_weights(mixed, make(key, scenario=scenario, random_state=1).fit(blobs.X, y))
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -93,7 +97,9 @@ def test_global_state_is_left_alone(blobs: Blobs) -> None:
     assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
 
 
+@pytest.mark.filterwarnings("ignore:taking:pulab.PulabWarning")
 def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
+    pl = pytest.importorskip("polars")
     s = blobs.s
     kinds: dict[str, tuple[Any, Any, Any]] = {
         "bool": (s == 1, False, True),
@@ -114,12 +120,21 @@ def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
         assert set(clf.predict(blobs.X).tolist()) <= {negative, positive}, name
 
 
-def test_a_word_for_unlabeled_that_sorts_last_is_pointed_out(blobs: Blobs) -> None:
-    with pytest.warns(PulabWarning, match="'unlabeled' sorts last"):
-        make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "positive", "unlabeled"))
+def test_words_that_sort_the_wrong_way_are_pointed_out(blobs: Blobs) -> None:
+    with pytest.raises(ValueError, match="'unlabeled ', which does not sound like it"):
+        make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "positive", "unlabeled "))
+    with pytest.warns(PulabWarning, match="taking 'ok' for the label of the known positives"):
+        make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "fraud", "ok"))
+    with pytest.raises(ValueError, match="mixes words and numbers"):
+        make("nnpu").fit(blobs.X, mixed(blobs.s))
+
+
+def mixed(s: Any) -> Any:
+    return np.array([1 if i % 2 else "1" for i in range(sum(s == 1))] + [0] * sum(s == 0), dtype=object)
 
 
 def test_frames_and_sparse_matrices(blobs: Blobs) -> None:
+    pl = pytest.importorskip("polars")
     clf = make("joint").fit(blobs.X, blobs.s)
     names = list("abcde")
     for frame in (pd.DataFrame(blobs.X, columns=names), pl.DataFrame(blobs.X, schema=names)):
@@ -136,6 +151,23 @@ def test_frames_and_sparse_matrices(blobs: Blobs) -> None:
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     scaled = make("joint", epochs=None).fit(wide, blobs.s)
     assert (scaled.predict(wide) == blobs.y_true).mean() > 0.9
+    assert np.allclose(scaled.decision_function(holey), scaled.decision_function(wide))
+    on_dense = make("joint").fit(holey, blobs.s)  # fitted dense, scored sparse, and the other way round
+    assert np.allclose(on_dense.decision_function(holey), on_dense.decision_function(wide))
+
+
+def test_a_wide_sparse_matrix_is_never_dense() -> None:
+    """2,000 × 200,000 would be 1.6 GB as float32; as CSR it is a few hundred kilobytes."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((2000, 200_000), density=1e-5, rng=rng, format="csr")
+    s = (np.arange(2000) < 100).astype(int)
+    small = nn.Sequential(nn.Linear(200_000, 1))
+    tracemalloc.start()
+    make("joint", module=small, epochs=1, e_start=1).fit(X, s)
+    Scaler.fit(X, np.arange(2000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6
 
 
 def test_pipeline_and_grid_search(blobs: Blobs) -> None:
@@ -149,8 +181,16 @@ def test_scaling_makes_units_irrelevant(blobs: Blobs) -> None:
     """Metres or millimetres, centred or not: the default net sees the same table."""
     a = make("joint", epochs=None).fit(blobs.X, blobs.s)
     stretched = blobs.X * [1e-6, 1, 1e3, 1e9, 1] + [0, 1e3, 0, -1e12, 5]
-    b = make("joint", epochs=None).fit(stretched, blobs.s)
-    assert (a.predict(blobs.X) == b.predict(stretched)).mean() > 0.99
+    for other in (stretched, blobs.X * 1e300, blobs.X * 1e-300):
+        b = make("joint", epochs=None).fit(other, blobs.s)
+        assert (a.predict(blobs.X) == b.predict(other)).mean() > 0.99
+
+
+def test_the_oracle_scales_by_all_rows() -> None:
+    """A feature that is constant among negatives, and tiny, still tells the classes apart."""
+    y = (np.arange(200) < 100).astype(int)
+    X = np.where(y == 1, 1e-4, 0.0)[:, None]
+    assert PNClassifier(random_state=0, epochs=30).fit(X, y).score(X, y) == 1
 
 
 class Net(nn.Module):
@@ -228,7 +268,6 @@ def test_what_looks_odd_but_is_right_works(blobs: Blobs, tmp_path: Any) -> None:
         "read-only memmap": np.load(tmp_path / "X.npy", mmap_mode="r"),
         "negative strides": X[::-1, ::-1][::-1],
         "Fortran order": np.asfortranarray(X),
-        "huge values": X * 1e150,
     }
     for name, rows in odd.items():
         assert np.isfinite(make("joint").fit(rows, s).predict_proba(rows)).all(), name
@@ -275,6 +314,12 @@ def test_what_looks_odd_but_is_right_works(blobs: Blobs, tmp_path: Any) -> None:
         ({"dtype": "int8"}, "dtype must be one of"),
         ({"device": "abacus"}, "device must be"),
         ({"module": nn.Linear(5, 2)}, "one logit per row"),
+        ({"module": nn.Linear(4, 1)}, "the module fails on rows of shape"),
+        ({"module": nn.LSTM(5, 1)}, "got tuple"),
+        ({"module": nn.Linear(5, 1).requires_grad_(False)}, "parameters to learn"),
+        ({"X": np.full((460, 5), np.datetime64("2026-01-01"))}, "X must be numbers"),
+        ({"lr_milestones": None}, "lr_milestones must be"),
+        ({"device": "meta"}, "device must be"),
         ({"module": lambda: 3}, "module must be"),
         ({"module": 3}, "module must be"),
     ],
@@ -285,15 +330,51 @@ def test_bad_input_gets_one_clear_error(key: str, change: dict[str, Any], messag
         make(key, **params).fit(change.get("X", blobs.X), change.get("s", labels_for(key, blobs)))
 
 
+def test_a_failed_fit_leaves_nothing_of_an_old_one(blobs: Blobs) -> None:
+    clf = make("nnpu").fit(blobs.X, blobs.s)
+    with pytest.raises(ValueError, match="strictly between"):
+        clf.set_params(prior=2).fit(blobs.X * 1000, blobs.s)
+    with pytest.raises(NotFittedError):
+        clf.predict(blobs.X)
+
+
+def test_without_a_prior_there_is_a_warning_and_an_impossible_one_is_refused() -> None:
+    data = Blobs("single-sample")
+    with pytest.warns(PulabWarning, match=r"no prior was given: taking 0\.5"):
+        assert JointPUClassifier(epochs=2).fit(data.X, data.s).prior_ == 0.5
+    with pytest.raises(ValueError, match=r"0\.15 of them are labelled positive already"):
+        JointPUClassifier(prior=0.1, scenario="single-sample").fit(data.X, data.s)
+
+
+def test_what_is_set_after_fit_does_not_change_what_was_learned(blobs: Blobs) -> None:
+    clf = make("joint", module=nn.Linear(5, 1)).fit(blobs.X, blobs.s)
+    before = clf.predict_proba(blobs.X)
+    assert np.array_equal(clf.set_params(dtype="float64", module=None).predict_proba(blobs.X), before)
+
+
+def test_a_function_that_gives_out_one_module_gets_it_back_unchanged(blobs: Blobs) -> None:
+    shared = nn.Linear(5, 1)
+    weight = shared.weight.detach().clone()
+    clf = make("pubn-n", module=lambda: shared).fit(blobs.X, blobs.s)
+    assert torch.equal(shared.weight, weight)
+    assert clf.sigma_module_ is not clf.module_
+
+
+def test_weights_that_are_no_numbers_are_refused(blobs: Blobs) -> None:
+    for fraction in (0, 0.2):
+        with pytest.raises(RuntimeError, match=r"no finite numbers|no longer finite"):
+            make("nnpu", epochs=1, lr=1e38, validation_fraction=fraction).fit(blobs.X, blobs.s)
+
+
 def test_bad_validation_sets_are_refused(blobs: Blobs) -> None:
     for given, message in (
         ({"X_val": blobs.X}, "passed together"),
         ({"X_val": blobs.X[:, :2], "y_val": blobs.s}, "2 features"),
         ({"X_val": blobs.X, "y_val": blobs.s - 1}, r"y_val holds \[-1\]"),
-        ({"X_val": blobs.X, "y_val": blobs.s * 0}, "every row is unlabeled"),
+        ({"X_val": blobs.X, "y_val": blobs.s * 0}, "y_val has one class: every row is unlabeled"),
     ):
         with pytest.raises(ValueError, match=message):
-            NNPUClassifier(epochs=1).fit(blobs.X, blobs.s, **given)
+            NNPUClassifier(prior=0.4, epochs=1).fit(blobs.X, blobs.s, **given)
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_says_where(blobs: Blobs) -> None:

@@ -44,9 +44,11 @@ def test_known_negatives_help_where_they_are_told_apart_badly() -> None:
 
 def test_bad_negatives_are_refused(blobs: Blobs) -> None:
     with pytest.raises(ValueError, match="2 features"):
-        make(epochs=1).fit(blobs.X, blobs.s, X_negative=blobs.X[:, :2])
-    with pytest.raises(ValueError, match="prior \\+ rho must be below 1"):
+        make(epochs=1, rho=0.1).fit(blobs.X, blobs.s, X_negative=blobs.X[:, :2])
+    with pytest.raises(ValueError, match="rho must be a number below 1 - prior"):
         make(rho=0.7).fit(blobs.X, blobs.s, X_negative=blobs.X[:9])
+    with pytest.raises(ValueError, match="got None"):
+        make().fit(blobs.X, blobs.s, X_negative=blobs.X[:9])
     for bad in ({"tau": 0}, {"rho": 1}, {"lr_sigma": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
             make(**bad).fit(blobs.X, blobs.s)

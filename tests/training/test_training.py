@@ -13,7 +13,7 @@ from pulab.training.rows import epoch_order
 @given(n=st.integers(1, 300), steps=st.integers(1, 60), seed=st.integers(0, 999))
 @settings(max_examples=80, deadline=None)
 def test_an_epoch_deals_out_every_row_once_and_evenly(n: int, steps: int, seed: int) -> None:
-    parts = epoch_order(n, steps, None, torch.Generator().manual_seed(seed))
+    parts = epoch_order(n, steps, None, torch.Generator().manual_seed(seed)).tensor_split(steps)
     sizes = [len(part) for part in parts]
     assert len(parts) == steps
     assert max(sizes) - min(sizes) <= 1
@@ -25,7 +25,7 @@ def test_an_epoch_deals_out_every_row_once_and_evenly(n: int, steps: int, seed: 
 
 
 def test_a_batch_size_is_kept_to() -> None:
-    parts = epoch_order(7, 5, 3, torch.Generator().manual_seed(0))
+    parts = epoch_order(7, 5, 3, torch.Generator().manual_seed(0)).tensor_split(5)
     assert [len(part) for part in parts] == [3] * 5
     assert set(torch.cat(parts[:2]).tolist()) | set(parts[2].tolist()) == set(range(7))
 
@@ -33,23 +33,21 @@ def test_a_batch_size_is_kept_to() -> None:
 @pytest.mark.parametrize("r", [1, 3, 10])
 def test_the_ring_gives_what_the_whole_matrix_gives(r: int) -> None:
     rng = np.random.default_rng(0)
-    Z = rng.random((6, 8))
-    ring = LabelRing(torch.full((6,), 0.4, dtype=torch.float64), r)
-    for epoch in range(8):
-        ring.begin_epoch()
+    Z = rng.random((2, 6, 8))  # two models, six rows, eight epochs
+    ring = LabelRing(torch.full((2, 6), 0.4, dtype=torch.float64), r)
+    for epoch in range(1, 9):
         for rows in np.array_split(rng.permutation(6), 2):
-            ring.remember(torch.from_numpy(rows), torch.from_numpy(Z[rows, epoch]))
-        if epoch >= 2:
-            ring.update()
-            assert np.allclose(ring.current.numpy(), Z[:, max(0, epoch + 1 - r) : epoch + 1].mean(axis=1))
-        else:
-            assert (ring.current == 0.4).all()
+            positions = torch.from_numpy(np.stack([rows, rows]))
+            ring.remember(positions, torch.from_numpy(Z[:, rows, epoch - 1]))
+        ring.end_epoch(epoch, update=epoch >= 3)
+        expected = Z[:, :, max(0, epoch - r) : epoch].mean(axis=2) if epoch >= 3 else 0.4
+        assert np.allclose(ring.current.numpy(), expected)
 
 
 def test_the_ring_is_all_the_memory_there_is() -> None:
-    ring = LabelRing(torch.zeros(1000), r=10)
+    ring = LabelRing(torch.zeros(1, 1000), r=10)
     held = [value for value in vars(ring).values() if isinstance(value, torch.Tensor)]
-    assert sum(value.numel() for value in held) == 1000 * (10 + 1)
+    assert sum(value.numel() for value in held) == 1000 * (10 + 2)
 
 
 def test_schedule() -> None:

@@ -2,47 +2,56 @@
 
 import os
 import platform
+import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+from joblib import cpu_count  # knows of affinity and of containers
+
 from pulab import __version__
+from pulab._validation import check_choice
 from pulab.bench.methods import METHODS
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row
 from pulab.datasets import DATASETS, Split
+from pulab.errors import InputError
 
 
 def run_all(specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None) -> Iterator[Row]:
     """Rows of these runs as they get done: one process of one thread a core, or one after another on a GPU."""
     specs = list(specs)
-    jobs = min(jobs or os.cpu_count() or 1, len(specs))
+    jobs = min(jobs or cpu_count(), len(specs))
     if jobs <= 1 or _is_cuda(device):
         for spec in specs:
             yield run(spec, device)
         return
     context = get_context("spawn")  # a forked torch may hang
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_use_one_thread) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
         running = [pool.submit(run, spec, device) for spec in specs]
         try:
             for done in as_completed(running):
                 yield done.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        except BaseException:  # an error or Ctrl-C: nobody waits for what the others are at
+            for worker in active_children():
+                worker.terminate()
+            raise
 
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
     """Train once and measure: error on the test rows, and on the unlabeled rows that were trained on."""
+    check_choice("dataset", spec.dataset, DATASETS)
     data = _load(spec.dataset)
+    check_choice("method", spec.method, METHODS)
     method = METHODS[spec.method]
     train, validation = spec.sampling.draw(data.X_train, data.y_train, spec.seed)
-    told = {"prior": train.prior} if method.needs_prior else {}
-    estimator = method.load()(**{**told, **spec.params}, device=device, random_state=spec.seed)
+    estimator = make_estimator(spec, train.prior, device)
     given: dict[str, Any] = {}
     if validation is not None:
         given = {"X_val": validation.X, "y_val": validation.y_true if method.learns_from_truth else validation.s}
@@ -51,6 +60,7 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
     seconds = time.perf_counter() - start
     return {
         **spec.as_row(),
+        "settings": settings(estimator),
         "test_error": 100 * float((estimator.predict(data.X_test) != data.y_test).mean()),
         "recovery_error": 100 * float((estimator.predict(train.X_unlabeled) != train.y_unlabeled).mean()),
         "best_epoch": estimator.best_epoch_,
@@ -58,6 +68,24 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
         "seconds": seconds,
         **_circumstances(str(estimator.device_)),
     }
+
+
+def make_estimator(spec: RunSpec, prior: float, device: str = "auto") -> Any:
+    """The estimator that a spec asks for, told the prior if it needs it."""
+    from pulab.nets import NETS
+
+    method = METHODS[spec.method]
+    if method.needs_negatives:
+        raise InputError(f"{spec.method} needs known negatives, which no sampling draws. Use {spec.method}-n.")
+    told = {"prior": prior} if method.needs_prior else {}
+    module = NETS[spec.net] if spec.net else None
+    return method.load()(**{**told, **spec.params}, module=module, device=device, random_state=spec.seed)
+
+
+def settings(estimator: Any) -> Row:
+    """All that was set or left at its default, but for where it ran."""
+    told_elsewhere = ("module", "device", "random_state", "verbose", "prior")
+    return {name: value for name, value in estimator.get_params().items() if name not in told_elsewhere}
 
 
 @lru_cache(maxsize=2)
@@ -93,7 +121,17 @@ def _is_cuda(device: str) -> bool:
     return resolve_device(device).type == "cuda"
 
 
-def _use_one_thread() -> None:
+def _begin_worker() -> None:
+    """One thread; Ctrl-C is the parent's to answer; and no life after the parent's."""
     import torch
 
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def follow() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=follow, daemon=True).start()

@@ -16,6 +16,7 @@ class RunSpec:
     sampling: PlainSampling | PaperSampling
     method: str
     seed: int
+    net: str | None = None  # a key of pulab.nets.NETS; None: the default net
     params: dict[str, Any] = field(default_factory=dict)
 
     def as_row(self) -> dict[str, Any]:
@@ -25,6 +26,9 @@ class RunSpec:
 
     @property
     def digest(self) -> str:
-        """A name for this very run: rows are found by it, so that a stale one is never taken for it."""
+        """A name for this very run, by which its row is found.
+
+        It does not know the defaults of what is not set; those are in the row, and a test compares them with today's.
+        """
         content = {**asdict(self), "sampling": [type(self.sampling).__name__, asdict(self.sampling)]}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -29,11 +29,15 @@ def read_rows(paths: Iterable[Path]) -> list[Row]:
     """All rows of these files. A line torn by a crash is passed over, with a warning: its run counts as not done."""
     rows: list[Row] = []
     for path in paths:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                warnings.warn(f"{path}, line {number} is torn and passed over.", PulabWarning, stacklevel=2)
+                row = json.loads(line) if line.strip() else None
+            except (json.JSONDecodeError, RecursionError):
+                row = line
+            if isinstance(row, dict):
+                rows.append(row)
+            elif row is not None:
+                warnings.warn(f"{path}, line {number} is no row and passed over.", PulabWarning, stacklevel=2)
     return rows
 
 
@@ -45,7 +49,7 @@ def committed_rows() -> Path:
 
 def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
     """The rows of just these runs among all that a folder holds, in the order of the runs."""
-    found = {row.get("spec"): row for row in read_rows(sorted(folder.rglob("*.jsonl")))}
+    found = {str(row.get("spec")): row for row in read_rows(sorted(folder.rglob("*.jsonl")))}
     return [found[spec.digest] for spec in specs if spec.digest in found]
 
 

@@ -17,14 +17,14 @@ err = Console(stderr=True)
 
 def print_json(value: Any) -> None:
     """Data on stdout, for a program to read."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
 def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """A table on stdout, for a person to read."""
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for name in header:
-        table.add_column(name)
+        table.add_column(name, no_wrap=name in ("key", "class", "method", "recipe"))
     for line in lines:
         table.add_row(*line)
     out.print(table)

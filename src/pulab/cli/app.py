@@ -30,10 +30,11 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
-        sys.stderr.write("pulab: interrupted\n")
         code = 130
     except Exception as error:
         code = console.fail(error)
+    if code == 130:  # typer's own answer to Ctrl-C, too
+        sys.stderr.write("pulab: interrupted\n")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -106,8 +107,8 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Train five methods on scikit-learn's digits, print their errors and write a page about it."""
-    if not out.parent.is_dir():
-        raise InputError(f"--out: there is no folder {out.parent}. Make it first.")
+    if not out.parent.is_dir() or out.is_dir():
+        raise InputError(f"--out must be a file in a folder that is there, got {out}.")
     from pulab.bench import RECIPES
     from pulab.report.html import demo_page
     from pulab.report.tables import by_method, cells
@@ -116,7 +117,9 @@ def demo(
     rows = _run(specs, device="cpu")
     order = {spec.digest: i for i, spec in enumerate(specs)}
     rows.sort(key=lambda row: order[row["spec"]])
-    out.write_text(demo_page(rows), encoding="utf-8")
+    unfinished = out.with_name(f"{out.name}.part")
+    unfinished.write_text(demo_page(rows), encoding="utf-8")
+    unfinished.replace(out)
     if as_json:
         console.print_json([cell._asdict() for cell in cells(rows)])
     else:
@@ -125,8 +128,16 @@ def demo(
     console.err.print(f"wrote {out}")
 
 
-bench = typer.Typer(help="Run experiments and show what came of them.", no_args_is_help=True)
+bench = typer.Typer(help="Run experiments and show what came of them.")
 app.add_typer(bench, name="bench")
+
+
+@bench.callback(invoke_without_command=True)
+def bench_root(context: typer.Context) -> None:
+    """Run experiments and show what came of them."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
 
 Recipe = Annotated[str, typer.Argument(help="A name from `pulab bench list`.")]
 
@@ -155,6 +166,8 @@ def bench_run(
     """Run a recipe. What is done already is skipped, so that a killed run goes on where it was."""
     from pulab.bench import append_row, rows_of
 
+    if out.is_file():
+        raise InputError(f"--out must be a folder, got the file {out}.")
     specs = _specs(recipe, trials)
     done = {row["spec"] for row in rows_of(specs, out)}
     left = [spec for spec in specs if spec.digest not in done]

@@ -18,10 +18,8 @@ class Source:
 
 
 def cache_folder() -> Path:
-    """The user's cache of pulab: ``$XDG_CACHE_HOME/pulab``, or what the system has in its place."""
-    import pooch
-
-    return Path(pooch.os_cache("pulab"))
+    """The user's cache of pulab: ``$XDG_CACHE_HOME/pulab``, by default ``~/.cache/pulab``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulab"
 
 
 def data_folders() -> list[Path]:

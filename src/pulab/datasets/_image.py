@@ -5,6 +5,7 @@ import io
 import math
 import pickle
 import tarfile
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any
@@ -55,7 +56,7 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
     parts: list[Any] = []
     for part in ("train", "t10k"):
         images, labels = arrays[f"{part}-images-idx3-ubyte.gz"], arrays[f"{part}-labels-idx1-ubyte.gz"]
-        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+        if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
             raise DataFormatError(
                 f"MNIST's {part} files do not fit together: images {images.shape}, labels {labels.shape}. "
                 "Fetch them anew."
@@ -70,7 +71,7 @@ def _read_idx(path: Path) -> Pixels:
     try:
         with gzip.open(path) as file:
             content = file.read()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataFormatError(f"{path} cannot be unpacked ({error}). Delete it and fetch it anew.") from error
     n_dimensions = content[3] if len(content) > 3 else 0
     start = 4 + 4 * n_dimensions
@@ -97,37 +98,36 @@ def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
     archives they come in, below ``$PULAB_DATA`` or the user's cache; the binary one is downloaded if there is none.
     """
     place = find(CIFAR_PLACES) or download(CIFAR_BINARY)
+    try:
+        batches = _read_cifar(place)
+    except Exception as error:  # unpickling and unpacking damaged bytes can raise anything
+        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and fetch it anew.") from error
     parts: list[Any] = []
     for names in (CIFAR_TRAIN, ["test_batch"]):
-        batches = [_read_cifar_batch(place, name) for name in names]
-        pixels = np.concatenate([pixels for pixels, _ in batches]).reshape(-1, 3, 32, 32)
-        labels = np.concatenate([labels for _, labels in batches])
-        parts += [
-            (pixels.astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_STD,
-            _is_positive(labels, positive, n_classes=10),
-        ]
+        pixels = np.concatenate([batches[name][0] for name in names]).reshape(-1, 3, 32, 32)
+        labels = np.concatenate([batches[name][1] for name in names])
+        X = (pixels.astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_STD
+        parts += [X, _is_positive(labels, positive, n_classes=10)]
     return Split(*parts)
 
 
-def _read_cifar_batch(place: Path, name: str) -> tuple[Pixels, Pixels]:
+def _read_cifar(place: Path) -> dict[str, tuple[Pixels, Pixels]]:
+    """Pixels and labels of every batch, from a folder or an archive of either version."""
     python = place.name.endswith(("-py", "-python.tar.gz"))
-    member = name if python else f"{name}.bin"
-    try:
-        content = _read_member(place, member)
-        return _parse_python_batch(content) if python else _parse_binary_batch(content)
-    except (OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, tarfile.TarError) as error:
-        raise DataFormatError(f"{member} of {place} cannot be read ({error}). Delete it and fetch it anew.") from error
-
-
-def _read_member(place: Path, member: str) -> bytes:
+    parse, ending = (_parse_python_batch, "") if python else (_parse_binary_batch, ".bin")
+    members = {f"{name}{ending}": name for name in (*CIFAR_TRAIN, "test_batch")}
     if place.is_dir():
-        return (place / member).read_bytes()
+        return {name: parse((place / member).read_bytes()) for member, name in members.items()}
+    found = {}
     with tarfile.open(place) as tar:
-        folder = "cifar-10-batches-py" if "python" in place.name else "cifar-10-batches-bin"
-        file = tar.extractfile(f"{folder}/{member}")
-        if file is None:
-            raise KeyError(member)
-        return file.read()
+        for item in tar:
+            name = members.get(Path(item.name).name)
+            file = tar.extractfile(item) if name else None
+            if name and file:
+                found[name] = parse(file.read())
+    if missing := set(members.values()) - set(found):
+        raise KeyError(f"no {', '.join(sorted(missing))} in it")
+    return found
 
 
 def _parse_binary_batch(content: bytes) -> tuple[Pixels, Pixels]:
@@ -150,13 +150,17 @@ class _ArraysOnly(pickle.Unpickler):
 def _parse_python_batch(content: bytes) -> tuple[Pixels, Pixels]:
     file: IO[bytes] = io.BytesIO(content)
     batch = _ArraysOnly(file, encoding="bytes").load()
-    pixels, labels = np.asarray(batch[b"data"], dtype=np.uint8), np.asarray(batch[b"labels"], dtype=np.uint8)
+    pixels, labels = np.asarray(batch[b"data"], dtype=np.uint8), np.array(batch[b"labels"], dtype=np.uint8)
     if pixels.shape != (len(labels), 3072):
         raise ValueError(f"pixels {pixels.shape} do not fit {len(labels)} labels")
     return pixels, labels
 
 
 def _is_positive(labels: Any, positive: Collection[int], n_classes: int) -> NDArray[np.int64]:
+    if not isinstance(positive, Collection):
+        raise InputError(f"positive must be a collection of classes such as (0, 2), got {positive!r}.")
+    if not len(labels) or np.max(labels) >= n_classes:
+        raise DataFormatError(f"labels must be 0 to {n_classes - 1}, at least one of them. Fetch the file anew.")
     wanted = set(positive)
     if not wanted or not wanted < set(range(n_classes)):
         raise InputError(

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import _safe_indexing, check_consistent_length
 
 from pulab._validation import SCENARIOS, Index, check_choice, check_number, check_prior
 from pulab.errors import InputError
@@ -21,7 +23,7 @@ class PUSample(NamedTuple):
     @property
     def X_unlabeled(self) -> Any:
         """The unlabeled rows."""
-        return self.X[self.s == 0]
+        return _safe_indexing(self.X, np.flatnonzero(self.s == 0))
 
     @property
     def y_unlabeled(self) -> NDArray[np.int64]:
@@ -44,7 +46,7 @@ def make_pu(
 
     Parameters
     ----------
-    X : array, sparse matrix or anything that is indexed by an array of row numbers
+    X : array, sparse matrix or data frame
     y : array of 0 and 1
         The truth.
     n_labeled : int
@@ -75,7 +77,7 @@ def make_pu(
     check_choice("scenario", scenario, SCENARIOS)
     check_number("n_labeled", n_labeled, low=1, whole=True)
     rng = np.random.default_rng(random_state)
-    truth = _truth(y)
+    truth = _truth(X, y)
     everyone = np.arange(len(truth))
     if scenario == "case-control":
         p = _draw(np.flatnonzero(truth == 1), n_labeled, rng, "positives")
@@ -122,7 +124,7 @@ class PaperSampling:
     ----------
     pool : int
         Rows of the training pool; the rest is the validation pool.
-    n_p, n_u : int
+    n_labeled, n_unlabeled : int
         Labelled and unlabeled rows.
     prior : float
         The prior that the methods are told.
@@ -131,26 +133,29 @@ class PaperSampling:
     """
 
     pool: int
-    n_p: int
-    n_u: int
+    n_labeled: int
+    n_unlabeled: int
     prior: float
     exact: bool = False
 
     def draw(self, X: Any, y: Any, seed: int) -> Trial:
         """The samples of one trial. They depend on the seed alone, so that all methods of a trial see the same."""
-        truth = _truth(y)
+        truth = _truth(X, y)
+        check_number("pool", self.pool, low=1, high=len(truth) - 1, whole=True)
+        check_prior(self.prior)
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(truth))
         parts = []
         for pool, share in ((order[: self.pool], 1), (order[self.pool :], 5)):
-            p = _draw(pool[truth[pool] == 1], self.n_p // share, rng, "positives of a pool")
-            u = _population(truth, pool, self.n_u // share, self.prior if self.exact else None, rng)
+            p = _draw(pool[truth[pool] == 1], self.n_labeled // share, rng, "positives of a pool")
+            u = _population(truth, pool, self.n_unlabeled // share, self.prior if self.exact else None, rng)
             parts.append(_sample(X, truth, p, u, self.prior))
         return Trial(*parts)
 
 
-def _truth(y: Any) -> NDArray[np.int64]:
+def _truth(X: Any, y: Any) -> NDArray[np.int64]:
     truth = np.asarray(y)
+    check_consistent_length(X, truth)
     if truth.ndim != 1 or not np.isin(truth, (0, 1)).all():
         raise InputError(
             "y must be the truth as a 1-D array of 0 and 1. Turn classes into it with np.isin(y, positive)."
@@ -182,5 +187,6 @@ def _draw(rows: Index, size: int, rng: np.random.Generator, what: str) -> Index:
 
 def _sample(X: Any, truth: NDArray[np.int64], p: Index, u: Index, prior: float) -> PUSample:
     rows = np.concatenate([p, u])
+    X = X.tocsr() if sparse.issparse(X) else X
     s = np.concatenate([np.ones(len(p), dtype=np.int64), np.zeros(len(u), dtype=np.int64)])
-    return PUSample(X[rows], s, truth[rows], float(prior))
+    return PUSample(_safe_indexing(X, rows), s, truth[rows], float(prior))

@@ -1,6 +1,7 @@
 """The classifiers."""
 
 from pulab.estimators._joint import JointPUClassifier
+from pulab.estimators._many import fit_many
 from pulab.estimators._pubn import PUbNClassifier
 from pulab.estimators._risk import NaivePUClassifier, NNPUClassifier, PNClassifier, UPUClassifier
 
@@ -11,4 +12,5 @@ __all__ = [
     "PNClassifier",
     "PUbNClassifier",
     "UPUClassifier",
+    "fit_many",
 ]

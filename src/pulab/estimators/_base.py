@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,10 +29,22 @@ from pulab._validation import (
     check_rows,
     hold_out,
 )
-from pulab.errors import InputError, PulabWarning
+from pulab.errors import InputError, PriorError, PulabError, PulabWarning
 from pulab.nets import default_net, logits
-from pulab.training import Objective, Record, Rows, Schedule, Stream, Training, predict_logits
+from pulab.training import (
+    Job,
+    Objective,
+    OnEpoch,
+    Rows,
+    Schedule,
+    Stream,
+    Trained,
+    ignore,
+    predict_logits,
+    train,
+)
 
+Stages = Generator[Job, Trained, None]
 ModuleLike = nn.Module | Callable[[], nn.Module] | None
 
 
@@ -55,8 +67,9 @@ class Task:
 # Written once, put into each class's docstring where it says {prior}, {shared} or {attributes}.
 SHARED_DOCS = {
     "prior": """\
-    prior : float in (0, 1)
-        Share of positives in the population: in U for case-control data, in all rows for a single sample.
+    prior : float in (0, 1) or None
+        Share of positives in the population: in U for case-control data, in all rows for a single sample. None: 0.5,
+        with a warning.
 """,
     "shared": """\
     scenario : {"case-control", "single-sample"}
@@ -111,38 +124,25 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     # A supervised or naive method opposes P to the rows that are not P, whatever the scenario.
     _u_is_population = True
 
-    def __init__(
-        self,
-        *,
-        prior: float | None,
-        scenario: str,
-        module: ModuleLike,
-        epochs: int | None,
-        lr: float,
-        lr_milestones: Sequence[int],
-        weight_decay: float,
-        batch_size_u: int | None,
-        batch_size_p: int | None,
-        validation_fraction: float,
-        dtype: str | torch.dtype,
-        device: str | torch.device,
-        random_state: Any,
-        verbose: int,
-    ) -> None:
-        self.prior = prior
-        self.scenario = scenario
-        self.module = module
-        self.epochs = epochs
-        self.lr = lr
-        self.lr_milestones = lr_milestones
-        self.weight_decay = weight_decay
-        self.batch_size_u = batch_size_u
-        self.batch_size_p = batch_size_p
-        self.validation_fraction = validation_fraction
-        self.dtype = dtype
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    prior: float | None
+    scenario: str
+    module: ModuleLike
+    epochs: int | None
+    lr: float
+    lr_milestones: Sequence[int]
+    weight_decay: float
+    batch_size_u: int | None
+    batch_size_p: int | None
+    validation_fraction: float
+    dtype: str | torch.dtype
+    device: str | torch.device
+    random_state: Any
+    verbose: int
+
+    def _assign(self, arguments: dict[str, Any]) -> None:
+        """Set the parameters that a constructor was called with; constructors do nothing else."""
+        for name in self._get_param_names():
+            setattr(self, name, arguments[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -162,7 +162,18 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Refuse hyper-parameters of the method's own that make no sense."""
 
     def _prior(self, positive: NDArray[np.bool_]) -> float:
-        return check_prior(self.prior)
+        if self.prior is None:
+            warnings.warn(
+                "no prior was given: taking 0.5. Pass prior=…, the share of positives.", PulabWarning, stacklevel=4
+            )
+            return 0.5
+        prior, labelled = check_prior(self.prior), float(positive.mean())
+        if self.scenario == "single-sample" and prior < labelled:
+            raise PriorError(
+                f"in a single sample the prior is the share of positives in all rows; got {prior:g}, but {labelled:g} "
+                "of them are labelled positive already. Pass a larger prior, or scenario='case-control'."
+            )
+        return prior
 
     # scikit-learn's contract -----------------------------------------------------------------------------------
 
@@ -178,20 +189,18 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         X_val, y_val : like X and y, optional
             Rows to choose the epoch by. Without them ``validation_fraction`` of P and of U is held out.
         """
-        self._run(self._prepare(X, y, X_val, y_val))
-        return self
+        return self._fit_task(self._prepare(X, y, X_val, y_val))
 
     def decision_function(self, X: Any) -> Array:
         """Logits: above 0 where a row is more likely positive than not."""
-        check_is_fitted(self)
+        check_is_fitted(self, "module_")
         X = check_rows(self, X, reset=False)
         # A table is scored in float64: the score of a row must not depend on the rows beside it, and float32 kernels
         # differ from one batch size to the next by more than scikit-learn's 1e-7. Our own net only: others may not.
-        exact = self.module is None and X.ndim == 2
-        dtype = torch.float64 if exact else resolve_dtype(self.dtype)
+        exact = self.scaler_ is not None and X.ndim == 2
         module = copy.deepcopy(self.module_).double() if exact else self.module_
-        device = next(module.parameters()).device
-        return predict_logits(module, self._rows(X, dtype, device)).cpu().numpy()
+        weight = next(module.parameters())
+        return predict_logits(module, self._rows(X, weight.dtype, weight.device)).cpu().numpy()
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, in the order of ``classes_``."""
@@ -214,12 +223,14 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     # From arrays to a fitted module ----------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, X_val: Any, y_val: Any) -> Task:
+    def _prepare(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Task:
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # a fit that fails must not leave half of an old one behind
         self._check_shared_params()
         self._check_params()
         if (X_val is None) != (y_val is None):
             raise InputError("X_val and y_val must be passed together, got only one of them.")
-        device, dtype = resolve_device(self.device), resolve_dtype(self.dtype)
+        device, (dtype, _) = resolve_device(self.device), resolve_dtype(self.dtype)
         X = check_rows(self, X, reset=True)
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
@@ -238,19 +249,20 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             p, p_val = hold_out(p, self.validation_fraction, rng)
             u, u_val = hold_out(u, self.validation_fraction, rng)
         stream_rows = self._stream_rows(p, u)
-        self.scaler_ = Scaler.fit(X, stream_rows["u"]) if self.module is None else None
+        population = stream_rows["u"] if self._u_is_population else np.concatenate([p, u])
+        self.scaler_ = Scaler.fit(X, population) if self.module is None else None
         rows = self._rows(X, dtype, device)
         validation = None
         if X_val is not None:
             X_val = check_rows(self, X_val, reset=False)
-            is_p = check_labels(y_val, X_val.shape[0], classes=labels.classes).positive
+            is_p = check_labels(y_val, X_val.shape[0], classes=labels.classes, name="y_val").positive
             val_rows = self._rows(X_val, dtype, device)
-            validation = _streams(val_rows, self._stream_rows(np.flatnonzero(is_p), np.flatnonzero(~is_p)), device)
+            validation = make_streams(val_rows, self._stream_rows(np.flatnonzero(is_p), np.flatnonzero(~is_p)), device)
         elif len(p_val):
-            validation = _streams(rows, self._stream_rows(p_val, u_val), device)
+            validation = make_streams(rows, self._stream_rows(p_val, u_val), device)
         return Task(
             prior=self.prior_,
-            streams=_streams(rows, stream_rows, device),
+            streams=make_streams(rows, stream_rows, device),
             validation=validation,
             positive=labels.positive,
             u_rows=stream_rows["u"],
@@ -271,6 +283,8 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         for name in ("batch_size_u", "batch_size_p"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
+        if not isinstance(self.lr_milestones, list | tuple | np.ndarray):
+            raise InputError(f"lr_milestones must be a sequence of epochs, got {self.lr_milestones!r}.")
         for milestone in self.lr_milestones:
             check_number("each of lr_milestones", milestone, low=0, whole=True)
 
@@ -283,10 +297,20 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             X = self.scaler_(X, str(dtype).removeprefix("torch."))
         return Rows(X, dtype, device)
 
-    def _run(self, task: Task) -> None:
-        """Train once. A method of two stages trains twice."""
+    def _fit_task(self, task: Task) -> Self:
+        with self._progress() as on_epoch:
+            fit_tasks([self], [task], on_epoch=on_epoch)
+        return self
+
+    def _stages(self, task: Task) -> Stages:
+        """Yield a training, take what came of it. A method of two stages yields twice."""
         schedule = self._schedule(task)
-        self.module_, self.history_, self.best_epoch_ = self._train(task, self._objective(task, schedule), schedule)
+        trained = yield self._job(task, self._objective(task, schedule), schedule)
+        self._finish(task, trained)
+
+    def _finish(self, task: Task, trained: Trained) -> None:
+        """Keep what the last training has learned."""
+        self.module_, self.history_, self.best_epoch_ = trained.module, trained.history, trained.best_epoch
 
     def _schedule(self, task: Task, lr: float | None = None) -> Schedule:
         n_u = len(task.streams["u"])
@@ -298,25 +322,14 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             weight_decay=self.weight_decay,
             batch_size_u=batch_size_u,
             batch_size_p=self.batch_size_p,
+            autocast=resolve_dtype(self.dtype)[1],
         )
 
-    def _train(
-        self, task: Task, objective: Objective, schedule: Schedule, stage: str = ""
-    ) -> tuple[nn.Module, list[Record], int]:
-        """One pass through the loop with a fresh module; returns it at its best epoch."""
+    def _job(self, task: Task, objective: Objective, schedule: Schedule, stage: str = "") -> Job:
+        """A training with a fresh module."""
+        seeds = Seeds(task.seeds["training" + stage])
         module = self._new_module(task, stage)
-        training = Training(
-            module,
-            objective,
-            task.streams,
-            task.validation,
-            schedule,
-            Seeds(task.seeds["training" + stage]),
-            task.device,
-        )
-        with self._progress(schedule.epochs, stage) as on_epoch:
-            training.run(on_epoch)
-        return module, training.history, training.best_epoch
+        return Job(module, objective, task.streams, task.validation, schedule, seeds, task.device, stage)
 
     def _new_module(self, task: Task, stage: str) -> nn.Module:
         with seeded(task.seeds["weights" + stage], task.device):
@@ -326,27 +339,56 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 case nn.Module():
                     module = copy.deepcopy(self.module)
                 case _:
-                    module = self.module() if callable(self.module) else self.module
+                    # A copy here too: a function may give out the same module every time.
+                    module = copy.deepcopy(self.module()) if callable(self.module) else self.module
             if not isinstance(module, nn.Module):
                 raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
             module = module.to(task.device, task.dtype)
             if len(self.row_shape_) == 3:
                 module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            # A look at two rows: a module of the wrong shape fails here, a lazy one gets its parameters.
-            with torch.no_grad():
-                logits(module.eval(), task.rows[torch.arange(2, device=task.device)])
+            try:  # a look at two rows: a module that does not fit fails here, a lazy one gets its parameters
+                with torch.no_grad():
+                    out = logits(module.eval(), task.rows[torch.arange(2, device=task.device)])
+            except PulabError:
+                raise
+            except Exception as error:
+                reason = " ".join(str(error).split())[:200]
+                raise InputError(f"the module fails on rows of shape {self.row_shape_}: {reason}.") from error
+            if not out.is_floating_point() or not any(p.requires_grad for p in module.parameters()):
+                raise InputError("the module must have parameters to learn and give floating-point logits.")
         return module
 
-    def _progress(self, epochs: int, stage: str) -> AbstractContextManager[Callable[[Record], None]]:
+    def _progress(self) -> AbstractContextManager[OnEpoch]:
         if not self.verbose:
-            return nullcontext(lambda record: None)
+            return nullcontext(ignore)
         from pulab.estimators._progress import epoch_progress
 
-        return epoch_progress(f"{type(self).__name__} {stage}".strip(), epochs)
+        return epoch_progress(type(self).__name__)
 
 
-def _streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:
-    return {name: Stream(rows, torch.from_numpy(i).to(device)) for name, i in index.items()}
+def fit_tasks(
+    estimators: Sequence[BasePUClassifier],
+    tasks: Sequence[Task],
+    *,
+    batched: bool = False,
+    side_by_side: int = 1,
+    on_epoch: OnEpoch = ignore,
+) -> None:
+    """Take every estimator through its stages, those that stand at a training at the same time together."""
+    stages = [estimator._stages(task) for estimator, task in zip(estimators, tasks, strict=True)]
+    waiting = {i: next(stage) for i, stage in enumerate(stages)}
+    while waiting:
+        done = train(list(waiting.values()), batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
+        for i, trained in zip(list(waiting), done, strict=True):
+            try:
+                waiting[i] = stages[i].send(trained)
+            except StopIteration:
+                del waiting[i]
+
+
+def make_streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:
+    """Streams of one model over some of the rows."""
+    return {name: Stream(rows, torch.from_numpy(i).to(device)[None]) for name, i in index.items()}
 
 
 def default_batch_size(n_u: int) -> int:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,58 +12,63 @@ from torch import Tensor
 from pulab._validation import check_choice, check_number
 from pulab.errors import PulabWarning
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
-from pulab.losses import LOSSES, Loss, joint_terms, nnpu_risk
-from pulab.training import LabelRing, Record, Schedule, Step, predict_logits
+from pulab.losses import LOSSES, joint_terms, nnpu_risk
+from pulab.training import LabelRing, Schedule, Step, Trained, predict_logits
 
 INITS = ("prior", "negative", "random")
 N_BINS = 20
 
 
 class JointObjective:
-    """Algorithm 1: λ·L_P + KL to the labels + α·KL of the predicted share to the prior + β·entropy."""
+    """Algorithm 1: λ·L_P + KL to the labels + α·KL of the predicted share to the prior + β·entropy.
+
+    ``numbers`` are the hyper-parameters that models of a fleet may differ in, each a tensor with a value per model.
+    """
 
     def __init__(
-        self,
-        *,
-        labels: LabelRing,
-        prior: float,
-        lambda_init: float,
-        lambda_final: float,
-        epochs: int,
-        e_start: int,
-        alpha: float,
-        beta: float,
-        positive_loss: Loss,
+        self, labels: LabelRing, numbers: Mapping[str, Tensor], epochs: int, e_start: int, positive_loss: str
     ) -> None:
         self.labels = labels
-        self._prior, self._alpha, self._beta, self._positive_loss = prior, alpha, beta, positive_loss
-        self._lambda_init, self._lambda_final = lambda_init, lambda_final
-        self._epochs, self._e_start = epochs, e_start
-        self._lambda = labels.current.new_tensor(lambda_init)  # a tensor: its value changes, the step does not
+        self._numbers = dict(numbers)
+        self._epochs, self._e_start, self._positive_loss = epochs, e_start, positive_loss
+        self._lambda = numbers["lambda_init"].clone()  # filled anew each epoch: the step stays the same
 
     def begin_epoch(self, epoch: int) -> None:
+        first, last = self._numbers["lambda_init"], self._numbers["lambda_final"]
         left = (self._epochs - epoch) / (self._epochs - 1) if self._epochs > 1 else 0.0
-        self._lambda.fill_(left * (self._lambda_init - self._lambda_final) + self._lambda_final)
-        self.labels.begin_epoch()
+        self._lambda.copy_(left * (first - last) + last)
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
         # The label memory gets the very predictions that the gradient comes from: dropout on, batch statistics.
         self.labels.remember(positions["u"], torch.sigmoid(g["u"].detach()))
-        y_u = self.labels.current.index_select(0, positions["u"])
-        terms = joint_terms(g["p"], g["u"], y_u, self._prior, self._positive_loss)
-        loss = self._lambda * terms.positive + terms.kl + self._alpha * terms.prior_kl + self._beta * terms.entropy
+        y_u = self.labels.current.gather(1, positions["u"])
+        n = self._numbers
+        terms = joint_terms(g["p"], g["u"], y_u, n["prior"], LOSSES[self._positive_loss])
+        loss = self._lambda * terms.positive + terms.kl + n["alpha"] * terms.prior_kl + n["beta"] * terms.entropy
         return Step(loss, {"loss": loss, **terms._asdict()})
 
-    def end_epoch(self, epoch: int) -> Record:
-        if epoch >= self._e_start:
-            self.labels.update()
-        return {
-            "lambda": float(self._lambda),
-            "label_histogram": torch.histc(self.labels.current, N_BINS, min=0, max=1).int().tolist(),
-        }
+    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
+        self.labels.end_epoch(epoch, update=epoch >= self._e_start)
+        bins = (self.labels.current * N_BINS).long().clamp_(0, N_BINS - 1)
+        counts = torch.zeros((len(bins), N_BINS), dtype=torch.long, device=bins.device)
+        return {"lambda": self._lambda, "label_histogram": counts.scatter_add_(1, bins, torch.ones_like(bins))}
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return nnpu_risk(g["p"], g["u"], self._prior).value
+        return nnpu_risk(g["p"], g["u"], self._numbers["prior"]).value
+
+    def stack(self, others: Sequence[Self]) -> Self | None:
+        fleet = [self, *others]
+        if len({(o._epochs, o._e_start, o._positive_loss, o.labels.r) for o in fleet}) > 1:
+            return None
+        numbers = {name: torch.cat([o._numbers[name] for o in fleet]) for name in self._numbers}
+        labels = LabelRing.stack([o.labels for o in fleet])
+        return type(self)(labels, numbers, self._epochs, self._e_start, self._positive_loss)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.labels.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.labels.load_state_dict(state)
 
 
 class JointPUClassifier(BasePUClassifier):
@@ -115,10 +120,18 @@ class JointPUClassifier(BasePUClassifier):
     True
     """
 
+    init: str
+    lambda_init: float
+    alpha: float
+    beta: float
+    r: int
+    e_start: int | None
+    positive_loss: str
+
     def __init__(
         self,
         *,
-        prior: float = 0.5,
+        prior: float | None = None,
         init: str = "prior",
         lambda_init: float = 10.0,
         alpha: float = 20.0,
@@ -140,29 +153,7 @@ class JointPUClassifier(BasePUClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            prior=prior,
-            scenario=scenario,
-            module=module,
-            epochs=epochs,
-            lr=lr,
-            lr_milestones=lr_milestones,
-            weight_decay=weight_decay,
-            batch_size_u=batch_size_u,
-            batch_size_p=batch_size_p,
-            validation_fraction=validation_fraction,
-            dtype=dtype,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.init = init
-        self.lambda_init = lambda_init
-        self.alpha = alpha
-        self.beta = beta
-        self.r = r
-        self.e_start = e_start
-        self.positive_loss = positive_loss
+        self._assign(locals())
 
     def _check_params(self) -> None:
         check_choice("init", self.init, INITS)
@@ -183,23 +174,25 @@ class JointPUClassifier(BasePUClassifier):
             )
         n_u = len(task.streams["u"])
         initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
+        numbers = {
+            "prior": task.prior,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "lambda_init": self.lambda_init,
+            "lambda_final": len(task.streams["p"]) / n_u,
+        }
         return JointObjective(
-            labels=LabelRing(initial.to(task.device, task.dtype), self.r),
-            prior=task.prior,
-            lambda_init=self.lambda_init,
-            lambda_final=len(task.streams["p"]) / n_u,
-            epochs=schedule.epochs,
-            e_start=e_start,
-            alpha=self.alpha,
-            beta=self.beta,
-            positive_loss=LOSSES[self.positive_loss],
+            LabelRing(initial.to(task.device, task.dtype)[None], min(self.r, schedule.epochs)),
+            {name: torch.tensor([float(v)], dtype=task.dtype, device=task.device) for name, v in numbers.items()},
+            schedule.epochs,
+            e_start,
+            self.positive_loss,
         )
 
-    def _run(self, task: Task) -> None:
-        schedule = self._schedule(task)
-        objective = self._objective(task, schedule)
-        self.module_, self.history_, self.best_epoch_ = self._train(task, objective, schedule)
-        self.pseudo_labels_ = self._labels_by_row(task, objective.labels.current)
+    def _finish(self, task: Task, trained: Trained) -> None:
+        super()._finish(task, trained)
+        labels = trained.objective.labels.current[trained.line]
+        self.pseudo_labels_ = self._labels_by_row(task, labels)
 
     def _labels_by_row(self, task: Task, trained: Tensor) -> NDArray[np.float64]:
         labels = np.empty(len(task.positive))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pulab._validation import check_number, check_rows, hold_out
 from pulab.errors import InputError
-from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
+from pulab.estimators._base import BasePUClassifier, ModuleLike, Stages, Task, make_streams
 from pulab.losses import (
     logistic_loss,
     nnpu_risk,
@@ -20,17 +20,15 @@ from pulab.losses import (
     pubn_unlabeled,
     upu_risk,
 )
-from pulab.training import Record, Step, Stream, predict_logits
+from pulab.training import MemorylessObjective, Step, predict_logits
 
 
-class SigmaObjective:
+class SigmaObjective(MemorylessObjective):
     """First stage: σ(x), the probability that a row is of a kind that gets labelled."""
 
     def __init__(self, prior: float, rho: float) -> None:
+        super().__init__(prior, rho)
         self._prior, self._rho = prior, rho
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Nothing is kept from one epoch to the next."""
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
         if "n" in g:
@@ -39,38 +37,40 @@ class SigmaObjective:
             risk = nnpu_risk(g["p"], g["u"], self._prior, logistic_loss)
         return Step(risk.objective, {"loss": risk.value})
 
-    def end_epoch(self, epoch: int) -> Record:
-        return {}
-
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         """The squared distance of σ to the truth, but for a constant."""
         sigma = {name: torch.sigmoid(values) for name, values in g.items()}
-        risk = (sigma["u"] ** 2).mean() - 2 * self._prior * sigma["p"].mean()
-        return risk - 2 * self._rho * sigma["n"].mean() if "n" in sigma else risk
+        risk = (sigma["u"] ** 2).mean(-1) - 2 * self._prior * sigma["p"].mean(-1)
+        return risk - 2 * self._rho * sigma["n"].mean(-1) if "n" in sigma else risk
 
 
-class PUbNObjective:
-    """Second stage: rows of U that σ finds unlike the labelled ones are negatives; P stands in for the rest."""
+class PUbNObjective(MemorylessObjective):
+    """Second stage: rows of U that σ finds unlike the labelled ones are negatives; P stands in for the rest.
 
-    def __init__(self, sigma: Mapping[str, Tensor], eta: float, prior: float, rho: float) -> None:
+    ``sigma`` and ``eta`` have a line per model.
+    """
+
+    def __init__(self, sigma: Mapping[str, Tensor], eta: Tensor, prior: float, rho: float) -> None:
+        super().__init__(prior, rho)
         self._sigma, self._eta, self._prior, self._rho = sigma, eta, prior, rho
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Nothing is kept from one epoch to the next."""
-
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        sigma = {name: self._sigma[name].index_select(0, rows) for name, rows in positions.items()}
-        loss = self._prior * pubn_positive(g["p"], sigma["p"], self._eta).mean()
-        loss = loss + pubn_unlabeled(g["u"], sigma["u"], self._eta).mean()
+        sigma = {name: self._sigma[name].gather(1, rows) for name, rows in positions.items()}
+        loss = self._prior * pubn_positive(g["p"], sigma["p"], self._eta).mean(-1)
+        loss = loss + pubn_unlabeled(g["u"], sigma["u"], self._eta).mean(-1)
         if "n" in g:
-            loss = loss + self._rho * pubn_negative(g["n"], sigma["n"], self._eta).mean()
+            loss = loss + self._rho * pubn_negative(g["n"], sigma["n"], self._eta).mean(-1)
         return Step(loss, {"loss": loss})
-
-    def end_epoch(self, epoch: int) -> Record:
-        return {}
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         return upu_risk(g["p"], g["u"], self._prior).value
+
+    def stack(self, others: Sequence[Self]) -> Self | None:
+        fleet = [self, *others]
+        if super().stack(others) is None:
+            return None
+        sigma = {name: torch.cat([o._sigma[name] for o in fleet]) for name in self._sigma}
+        return type(self)(sigma, torch.cat([o._eta for o in fleet]), self._prior, self._rho)
 
 
 class PUbNClassifier(BasePUClassifier):
@@ -84,8 +84,8 @@ class PUbNClassifier(BasePUClassifier):
     {prior}
     tau : float in (0, 1]
         Which share of the expected negatives in U is taken from σ's low end.
-    rho : float
-        P(negative, and of the kind that X_negative is drawn from) in the population. Used with ``X_negative`` only.
+    rho : float or None
+        P(negative, and of the kind that X_negative is drawn from) in the population. Needed with ``X_negative`` only.
     lr_sigma : float or None
         Learning rate of the first network. None: as ``lr``.
     {shared}
@@ -113,12 +113,16 @@ class PUbNClassifier(BasePUClassifier):
     True
     """
 
+    tau: float
+    rho: float | None
+    lr_sigma: float | None
+
     def __init__(
         self,
         *,
-        prior: float = 0.5,
+        prior: float | None = None,
         tau: float = 0.9,
-        rho: float = 0.1,
+        rho: float | None = None,
         lr_sigma: float | None = None,
         scenario: str = "case-control",
         module: ModuleLike = None,
@@ -134,29 +138,12 @@ class PUbNClassifier(BasePUClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            prior=prior,
-            scenario=scenario,
-            module=module,
-            epochs=epochs,
-            lr=lr,
-            lr_milestones=lr_milestones,
-            weight_decay=weight_decay,
-            batch_size_u=batch_size_u,
-            batch_size_p=batch_size_p,
-            validation_fraction=validation_fraction,
-            dtype=dtype,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.tau = tau
-        self.rho = rho
-        self.lr_sigma = lr_sigma
+        self._assign(locals())
 
     def _check_params(self) -> None:
         check_number("tau", self.tau, low=0, high=1, ends="(]")
-        check_number("rho", self.rho, low=0, high=1, ends="()")
+        if self.rho is not None:
+            check_number("rho", self.rho, low=0, high=1, ends="()")
         if self.lr_sigma is not None:
             check_number("lr_sigma", self.lr_sigma, low=0, ends="(]")
 
@@ -170,35 +157,37 @@ class PUbNClassifier(BasePUClassifier):
         X_negative : like X, optional
             Known negatives, which need not be representative. ``validation_fraction`` of them is held out.
         """
-        task = self._prepare(X, y, X_val, y_val)
-        self._run(task if X_negative is None else self._with_negatives(task, X_negative))
-        return self
+        return self._fit_task(self._prepare(X, y, X_val, y_val, X_negative=X_negative))
+
+    def _prepare(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, X_negative: Any = None) -> Task:
+        task = super()._prepare(X, y, X_val, y_val)
+        return task if X_negative is None else self._with_negatives(task, X_negative)
 
     def _with_negatives(self, task: Task, X_negative: Any) -> Task:
-        if task.prior + self.rho >= 1:
-            raise InputError(f"prior + rho must be below 1, got {task.prior:g} + {self.rho:g}.")
+        if self.rho is None or task.prior + self.rho >= 1:
+            raise InputError(
+                f"with X_negative, rho must be a number below 1 - prior = {1 - task.prior:g}, got {self.rho!r}. "
+                "Pass the share of the population that is of the kind X_negative is drawn from."
+            )
         X_negative = check_rows(self, X_negative, reset=False)
         rows = self._rows(X_negative, task.dtype, task.device)
         index = np.arange(len(rows))
-        held_out = index[:0]
-        if task.validation is not None:
+        streams, validation = task.streams, task.validation
+        if validation is not None and self.validation_fraction > 0:
             index, held_out = hold_out(index, self.validation_fraction, np.random.default_rng(task.seeds["split-n"]))
-        streams = task.streams | {"n": Stream(rows, torch.from_numpy(index).to(task.device))}
-        validation = task.validation
-        if validation is not None:
-            validation = validation | {"n": Stream(rows, torch.from_numpy(held_out).to(task.device))}
-        return replace(task, streams=streams, validation=validation)
+            validation = validation | make_streams(rows, {"n": held_out}, task.device)
+        return replace(task, streams=streams | make_streams(rows, {"n": index}, task.device), validation=validation)
 
-    def _run(self, task: Task) -> None:
-        rho = self.rho if "n" in task.streams else 0.0
-        self.sigma_module_, self.sigma_history_, _ = self._train(
-            task, SigmaObjective(task.prior, rho), self._schedule(task, self.lr_sigma), stage="σ"
-        )
+    def _stages(self, task: Task) -> Stages:
+        rho = self.rho if self.rho is not None and "n" in task.streams else 0.0
+        first = yield self._job(task, SigmaObjective(task.prior, rho), self._schedule(task, self.lr_sigma), stage="σ")
+        self.sigma_module_, self.sigma_history_ = first.module, first.history
         sigma = {
-            name: torch.sigmoid(predict_logits(self.sigma_module_, stream.rows, stream.index))
+            name: torch.sigmoid(predict_logits(first.module, stream.rows, stream.index[0]))[None]
             for name, stream in task.streams.items()
         }
         share = int((1 - task.prior - rho) * self.tau * 100)  # whole percents, as the authors' code has it
         self.eta_ = float(np.percentile(sigma["u"].cpu().numpy(), share))
-        objective = PUbNObjective(sigma, self.eta_, task.prior, rho)
-        self.module_, self.history_, self.best_epoch_ = self._train(task, objective, self._schedule(task))
+        eta = torch.full((1, 1), self.eta_, dtype=task.dtype, device=task.device)
+        second = yield self._job(task, PUbNObjective(sigma, eta, task.prior, rho), self._schedule(task))
+        self._finish(task, second)

@@ -1,7 +1,6 @@
 """Methods that minimise a risk: the supervised oracle, the naive baseline, uPU and nnPU."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,29 +11,24 @@ from torch import Tensor
 from pulab._validation import check_choice, check_number, check_prior
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
 from pulab.losses import LOSSES, Risk, nnpu_risk, pn_risk, upu_risk
-from pulab.training import Record, Schedule, Step
+from pulab.training import MemorylessObjective, Schedule, Step
 
-RiskFunction = Callable[[Tensor, Tensor], Risk]
+RiskFunction = Callable[..., Risk]
 
 
-class RiskObjective:
-    """Minimise one risk of P and U logits; choose the epoch by another."""
+class RiskObjective(MemorylessObjective):
+    """Minimise a risk of P and U logits; choose the epoch by the same risk with the sigmoid loss."""
 
-    def __init__(self, train: RiskFunction, validate: RiskFunction) -> None:
-        self._train, self._validate = train, validate
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Nothing is kept from one epoch to the next."""
+    def __init__(self, risk: RiskFunction, prior: float, loss: str, **options: float) -> None:
+        super().__init__(risk, prior, loss, options)
+        self._risk, self._prior, self._loss, self._options = risk, prior, LOSSES[loss], options
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        risk = self._train(g["p"], g["u"])
+        risk = self._risk(g["p"], g["u"], self._prior, self._loss, **self._options)
         return Step(risk.objective, {"loss": risk.value})
 
-    def end_epoch(self, epoch: int) -> Record:
-        return {}
-
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return self._validate(g["p"], g["u"]).value
+        return self._risk(g["p"], g["u"], self._prior).value
 
 
 class UPUClassifier(BasePUClassifier):
@@ -69,10 +63,12 @@ class UPUClassifier(BasePUClassifier):
     True
     """
 
+    loss: str
+
     def __init__(
         self,
         *,
-        prior: float = 0.5,
+        prior: float | None = None,
         loss: str = "sigmoid",
         scenario: str = "case-control",
         module: ModuleLike = None,
@@ -88,30 +84,13 @@ class UPUClassifier(BasePUClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            prior=prior,
-            scenario=scenario,
-            module=module,
-            epochs=epochs,
-            lr=lr,
-            lr_milestones=lr_milestones,
-            weight_decay=weight_decay,
-            batch_size_u=batch_size_u,
-            batch_size_p=batch_size_p,
-            validation_fraction=validation_fraction,
-            dtype=dtype,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
+        self._assign(locals())
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
-        train = partial(upu_risk, prior=task.prior, loss=LOSSES[self.loss])
-        return RiskObjective(train, validate=partial(upu_risk, prior=task.prior))
+        return RiskObjective(upu_risk, task.prior, self.loss)
 
 
 class NNPUClassifier(BasePUClassifier):
@@ -145,10 +124,14 @@ class NNPUClassifier(BasePUClassifier):
     True
     """
 
+    loss: str
+    beta: float
+    gamma: float
+
     def __init__(
         self,
         *,
-        prior: float = 0.5,
+        prior: float | None = None,
         loss: str = "sigmoid",
         beta: float = 0.0,
         gamma: float = 1.0,
@@ -166,25 +149,7 @@ class NNPUClassifier(BasePUClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            prior=prior,
-            scenario=scenario,
-            module=module,
-            epochs=epochs,
-            lr=lr,
-            lr_milestones=lr_milestones,
-            weight_decay=weight_decay,
-            batch_size_u=batch_size_u,
-            batch_size_p=batch_size_p,
-            validation_fraction=validation_fraction,
-            dtype=dtype,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
-        self.beta = beta
-        self.gamma = gamma
+        self._assign(locals())
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
@@ -192,8 +157,7 @@ class NNPUClassifier(BasePUClassifier):
         check_number("gamma", self.gamma, low=0, high=1)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
-        train = partial(nnpu_risk, prior=task.prior, loss=LOSSES[self.loss], beta=self.beta, gamma=self.gamma)
-        return RiskObjective(train, validate=partial(nnpu_risk, prior=task.prior))
+        return RiskObjective(nnpu_risk, task.prior, self.loss, beta=self.beta, gamma=self.gamma)
 
 
 class PNClassifier(BasePUClassifier):
@@ -202,7 +166,7 @@ class PNClassifier(BasePUClassifier):
     Parameters
     ----------
     prior : float in (0, 1) or None
-        Share of positives in the population. None: as counted in the rows that are trained on.
+        Share of positives in the population. None: as counted in ``y``.
     loss : {"sigmoid", "logistic"}
         Loss in training. The epoch is always chosen by the sigmoid-loss risk.
     {shared}
@@ -223,6 +187,8 @@ class PNClassifier(BasePUClassifier):
 
     _u_is_population = False  # y is the truth: what is not positive is negative, in either scenario
 
+    loss: str
+
     def __init__(
         self,
         *,
@@ -242,23 +208,7 @@ class PNClassifier(BasePUClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            prior=prior,
-            scenario=scenario,
-            module=module,
-            epochs=epochs,
-            lr=lr,
-            lr_milestones=lr_milestones,
-            weight_decay=weight_decay,
-            batch_size_u=batch_size_u,
-            batch_size_p=batch_size_p,
-            validation_fraction=validation_fraction,
-            dtype=dtype,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
+        self._assign(locals())
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
@@ -267,8 +217,7 @@ class PNClassifier(BasePUClassifier):
         return float(positive.mean()) if self.prior is None else check_prior(self.prior)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
-        train = partial(pn_risk, prior=task.prior, loss=LOSSES[self.loss])
-        return RiskObjective(train, validate=partial(pn_risk, prior=task.prior))
+        return RiskObjective(pn_risk, task.prior, self.loss)
 
 
 class NaivePUClassifier(PNClassifier):

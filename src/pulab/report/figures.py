@@ -30,8 +30,8 @@ def loss_curves(rows: Rows) -> str:
         for axes, term in ((left, "loss"), (right, "val_risk")):
             curves = np.array([[record[term] for record in history] for history in histories], dtype=float)
             mean, std, epochs = curves.mean(axis=0), curves.std(axis=0), np.arange(1, curves.shape[1] + 1)
-            axes.plot(epochs, mean, color=COLOURS[method], label=method, linewidth=1.6)
-            axes.fill_between(epochs, mean - std, mean + std, color=COLOURS[method], alpha=0.18, linewidth=0)
+            axes.plot(epochs, mean, color=COLOURS.get(method, INK), label=method, linewidth=1.6)
+            axes.fill_between(epochs, mean - std, mean + std, color=COLOURS.get(method, INK), alpha=0.18, linewidth=0)
     left.set(title="training loss, each method's own", xlabel="epoch")
     right.set(title="validation risk, by which the epoch is chosen", xlabel="epoch")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, labelcolor=INK)

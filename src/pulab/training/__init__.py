@@ -1,7 +1,38 @@
-"""How a network is trained: rows and streams, the loop, the label memory."""
+"""How networks are trained: rows and streams, the loop, the label memory, many models at once."""
 
-from pulab.training.loop import Objective, Record, Schedule, Step, Training, predict_logits
+from pulab.training.fleet import train
+from pulab.training.loop import (
+    Job,
+    MemorylessObjective,
+    Objective,
+    OnEpoch,
+    Record,
+    Schedule,
+    Step,
+    Trained,
+    Training,
+    ignore,
+    predict_logits,
+    run_in_step,
+)
 from pulab.training.memory import LabelRing
 from pulab.training.rows import Rows, Stream
 
-__all__ = ["LabelRing", "Objective", "Record", "Rows", "Schedule", "Step", "Stream", "Training", "predict_logits"]
+__all__ = [
+    "Job",
+    "LabelRing",
+    "MemorylessObjective",
+    "Objective",
+    "OnEpoch",
+    "Record",
+    "Rows",
+    "Schedule",
+    "Step",
+    "Stream",
+    "Trained",
+    "Training",
+    "ignore",
+    "predict_logits",
+    "run_in_step",
+    "train",
+]

@@ -1,43 +1,88 @@
-"""The training loop. There is one; methods differ by their objective."""
+"""The training loop. There is one; methods differ by their objective, and one model or many go through it alike."""
 
-import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from pulab._torch import Seeds, seeded
+from pulab._torch import Seeds, cpu_threads, seeded
 from pulab.errors import TrainingError
-from pulab.nets import logits
-from pulab.training.rows import Rows, Stream, epoch_order
+from pulab.training.capture import CapturedStep
+from pulab.training.models import Model, StackedModel
+from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
 
 Record = dict[str, Any]
+Positions = dict[str, Tensor]
+OnEpoch = Callable[[Record, int], None]  # called with what an epoch gave, and how many there will be
+
+
+def ignore(record: Record, epochs: int) -> None:
+    """Nobody waits."""
 
 
 class Step(NamedTuple):
-    """What an objective makes of a batch: the scalar to differentiate, and what goes into the history, by name."""
+    """What an objective makes of a batch: what to differentiate, and what goes into the history; a value per model."""
 
     objective: Tensor
     terms: Mapping[str, Tensor]
 
 
 class Objective(Protocol):
-    """What a method adds to the loop. ``g`` and ``positions`` are keyed by stream: "p", "u" and, for PUbN, "n"."""
+    """What a method adds to the loop.
+
+    ``g`` (logits) and ``positions`` (of the batch's rows in their stream) are keyed by stream: "p", "u" and, for PUbN,
+    "n". They have a line per model, and so has everything that an objective keeps.
+    """
 
     def begin_epoch(self, epoch: int) -> None:
         """Epochs count from 1."""
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        """From the logits of a batch, and the positions of its rows in their streams, to the loss."""
+        """From a batch to its loss. No branch on data, no value read: on a GPU the step is recorded and replayed."""
 
-    def end_epoch(self, epoch: int) -> Record:
-        """Whatever else the history should hold of this epoch."""
+    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
+        """Whatever else the history should hold of this epoch, a line per model."""
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        """From the logits of the whole validation set to the number whose lowest epoch is kept."""
+        """From the logits of the whole validation set to the numbers whose lowest epoch is kept."""
+
+    def stack(self, others: Sequence[Self]) -> Self | None:
+        """This objective and others as one for many models; None where they differ in more than numbers."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that must be kept to go on exactly."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a kept state."""
+
+
+class MemorylessObjective:
+    """The parts of an objective that keeps nothing from one epoch to the next; ``kind`` tells which can be stacked."""
+
+    def __init__(self, *kind: Any) -> None:
+        self.kind = kind
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Nothing to do."""
+
+    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
+        """Nothing to add."""
+        return {}
+
+    def stack(self, others: Sequence[Self]) -> Self | None:
+        """One serves all, if they are of one kind."""
+        return self if all(other.kind == self.kind for other in others) else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing to keep."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing was kept."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +95,7 @@ class Schedule:
     weight_decay: float
     batch_size_u: int
     batch_size_p: int | None
+    autocast: torch.dtype | None = None
 
     def steps(self, n_u: int) -> int:
         """Steps of one epoch: the U stream is passed over exactly once."""
@@ -60,126 +106,261 @@ class Schedule:
         return self.lr * 0.1 ** sum(epoch > milestone for milestone in self.lr_milestones)
 
 
-class Training:
-    """One training: a module, its optimiser, its streams and its random numbers, epoch by epoch.
+@dataclass(frozen=True)
+class Job:
+    """All that one training needs."""
 
-    After :meth:`run` the module holds the weights of the epoch with the lowest validation risk (of the last epoch,
-    where there is no validation set).
+    module: nn.Module
+    objective: Objective
+    streams: Mapping[str, Stream]
+    validation: Mapping[str, Stream] | None
+    schedule: Schedule
+    seeds: Seeds
+    device: torch.device
+    name: str = ""
+
+
+class Trained(NamedTuple):
+    """What comes of a job: its module at the best epoch, how it went, and its line of the objective."""
+
+    module: nn.Module
+    history: list[Record]
+    best_epoch: int
+    objective: Any
+    line: int
+
+
+class Training:
+    """One training of one model, or of many in step: models, optimiser, streams and random numbers, epoch by epoch.
+
+    Each model keeps its own samples, seeds, history and best epoch: the one with the lowest validation risk (the last
+    one, where there is no validation set).
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        objective: Objective,
-        streams: Mapping[str, Stream],
-        validation: Mapping[str, Stream] | None,
-        schedule: Schedule,
-        seeds: Seeds,
-        device: torch.device,
-    ) -> None:
-        self.module, self.objective, self.schedule = module, objective, schedule
-        self.streams, self.validation = streams, validation
-        self.device = device
+    def __init__(self, jobs: Sequence[Job], objective: Objective) -> None:
+        first = jobs[0]
+        self.jobs, self.objective, self.schedule, self.device = jobs, objective, first.schedule, first.device
+        self.streams = {name: stack_streams([job.streams[name] for job in jobs]) for name in first.streams}
+        self.validation = first.validation and {
+            name: stack_streams([(job.validation or {})[name] for job in jobs]) for name in first.validation
+        }
+        self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0
-        self.history: list[Record] = []
-        self.best_epoch = 0
-        self._best_risk = math.inf
-        self._best_weights: dict[str, Any] = {}
-        self._seeds = seeds
-        self._generator = torch.Generator().manual_seed(seeds["batches"])
-        self._optimizer = torch.optim.Adam(
-            module.parameters(),
-            lr=schedule.lr,
-            weight_decay=schedule.weight_decay,
-            amsgrad=True,
-            fused=True,
-        )
+        self.histories: list[list[Record]] = [[] for _ in jobs]
+        self.best_epochs = [0] * len(jobs)
+        self._best_risks = [math.inf] * len(jobs)
+        self._terms: list[Tensor] = []
+        self._term_names: list[str] = []
+        self._row_counts: list[int] = []
 
-    def run(self, on_epoch: Callable[[Record], None] = lambda record: None) -> None:
-        """Train to the last epoch, then take the best one's weights."""
-        with seeded(self._seeds["dropout"], self.device):
-            while self.epoch < self.schedule.epochs:
-                on_epoch(self._run_epoch())
-        self.module.load_state_dict(self._best_weights)
-        self.module.eval()
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Within, steps can be taken; afterwards the modules hold their best weights."""
+        with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
+            self._optimizer = torch.optim.Adam(
+                self.model.parameters(),
+                lr=torch.tensor(self.schedule.lr, device=self.device) if self._on_gpu else self.schedule.lr,
+                weight_decay=self.schedule.weight_decay,
+                amsgrad=True,
+                fused=True,
+                capturable=self._on_gpu,
+            )
+            self._take_step = CapturedStep(self._step) if self._on_gpu else self._step
+            yield
+            self.model.restore_best()
+        self._refuse_nan()
 
-    def _run_epoch(self) -> Record:
+    def _refuse_nan(self) -> None:
+        for job, risk in zip(self.jobs, self._best_risks, strict=True):
+            whole = all(bool(torch.isfinite(weights).all()) for weights in job.module.parameters())
+            if not whole or (self.validation is not None and not math.isfinite(risk)):
+                raise TrainingError(
+                    "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
+                )
+
+    @property
+    def work(self) -> int:
+        """A measure of a step's size: rows times weights."""
+        return self.schedule.batch_size_u * sum(weights.numel() for weights in self.model.parameters())
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
+    # An epoch: begin, take the steps, end ------------------------------------------------------------------------
+
+    def begin_epoch(self) -> list[Positions]:
+        """Which rows each step of the epoch takes, by stream.
+
+        Shares are dealt out evenly: a last batch of one would weigh as much as a full one, and BatchNorm could not
+        take it.
+        """
         self.epoch += 1
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.schedule.lr_at(self.epoch)
+        self._set_learning_rate()
         self.objective.begin_epoch(self.epoch)
-        self.module.train()
-        record = self._summary([self._step(positions) for positions in self._epoch_batches()])
-        record |= self.objective.end_epoch(self.epoch)
-        record["val_risk"] = self._validation_risk()
-        self.history.append(record)
-        self._keep_best(record["val_risk"])
-        return record
-
-    def _epoch_batches(self) -> list[dict[str, Tensor]]:
-        """Which rows each step of the epoch takes, by stream."""
+        self.model.train(True)
+        self._terms, self._row_counts = [], []
         steps = self.schedule.steps(len(self.streams["u"]))
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
-        orders = {
-            name: epoch_order(len(stream), steps, sizes.get(name), self._generator)
+        # A generator per epoch, from its number: to go on from any epoch, no random state has to be kept.
+        generators = [torch.Generator().manual_seed(job.seeds[f"batches-{self.epoch}"]) for job in self.jobs]
+        dealt = {
+            name: torch.stack([epoch_order(len(stream), steps, sizes.get(name), g) for g in generators])
+            .to(self.device, non_blocking=True)
+            .tensor_split(steps, dim=1)
             for name, stream in self.streams.items()
         }
-        return [{name: order[i].to(self.device) for name, order in orders.items()} for i in range(steps)]
+        return [{name: parts[i] for name, parts in dealt.items()} for i in range(steps)]
 
-    def _step(self, positions: dict[str, Tensor]) -> Record:
+    def take_step(self, positions: Positions) -> None:
+        """One step of the optimiser."""
+        self._terms.append(self._take_step(positions).clone())
+        self._row_counts.append(positions["u"].shape[1])
+
+    def end_epoch(self) -> list[Record]:
+        """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
+        extra = self.objective.end_epoch(self.epoch)
+        risks = self._validation_risks()
+        records = self._summaries()
+        for i, (record, history) in enumerate(zip(records, self.histories, strict=True)):
+            record |= {name: value[i].tolist() for name, value in extra.items()}
+            record["val_risk"] = None if risks is None else risks[i]
+            history.append(record)
+        self._keep_best(risks)
+        return records
+
+    def _set_learning_rate(self) -> None:
+        for group in self._optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(self.schedule.lr_at(self.epoch))
+            else:
+                group["lr"] = self.schedule.lr_at(self.epoch)
+
+    def _step(self, positions: Positions) -> Tensor:
+        """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
         # All streams in one forward pass: BatchNorm sees them together, as the paper's code does.
-        x = torch.cat([self.streams[name][rows] for name, rows in positions.items()])
-        parts = torch.split(logits(self.module, x), [len(rows) for rows in positions.values()])
+        x = torch.cat([self.streams[name][rows] for name, rows in positions.items()], dim=1)
+        with torch.autocast(self.device.type, self.schedule.autocast, enabled=self.schedule.autocast is not None):
+            out = self.model.forward(x)
+        parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in positions.values()], dim=1)
         g = dict(zip(positions, parts, strict=True))
         step = self.objective.step(g, positions)
         self._optimizer.zero_grad(set_to_none=True)
-        step.objective.backward()  # type: ignore[no-untyped-call]
+        step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
         self._optimizer.step()
-        return {
-            **step.terms,
-            "objective": step.objective,
-            "positive_share": torch.sigmoid(g["u"]).mean(),
-            "rows": len(positions["u"]),
-        }
+        self.model.tick()
+        terms = {**step.terms, "positive_share": torch.sigmoid(g["u"]).mean(-1), "objective": step.objective}
+        self._term_names = list(terms)
+        return torch.stack([value.detach() for value in terms.values()])
 
-    def _summary(self, steps: list[Record]) -> Record:
-        """Means over the rows of the epoch, read from the device once."""
-        rows = torch.tensor([step.pop("rows") for step in steps], dtype=torch.float64)
-        table = torch.stack([torch.stack([value.detach() for value in step.values()]) for step in steps]).double().cpu()
-        bad = ~torch.isfinite(table).all(dim=1)
+    def _summaries(self) -> list[Record]:
+        """Means over the rows of the epoch, for each model, read from the device once."""
+        rows = torch.tensor(self._row_counts, dtype=torch.float64)[:, None, None]
+        table = torch.stack(self._terms).double().cpu()  # steps × terms × models
+        bad = ~torch.isfinite(table).all(dim=2).all(dim=1)
         if bad.any():
+            step = int(bad.nonzero()[0]) + 1
             raise TrainingError(
-                f"the loss is no longer finite at epoch {self.epoch}, step {int(bad.nonzero()[0]) + 1} of {len(steps)}."
-                " Lower lr, scale X, or look for extreme values in it."
+                f"the loss is no longer finite at epoch {self.epoch}, step {step} of {len(table)}. "
+                "Lower lr, scale X, or look for extreme values in it."
             )
-        means = (rows[:, None] * table).sum(0) / rows.sum()
-        named = dict(zip(steps[0], means.tolist(), strict=True))
-        del named["objective"]
-        return {"epoch": self.epoch, "lr": self.schedule.lr_at(self.epoch), **named}
+        means = (rows * table).sum(0) / rows.sum()
+        lr = self.schedule.lr_at(self.epoch)
+        return [
+            {"epoch": self.epoch, "lr": lr, **dict(zip(self._term_names[:-1], column.tolist(), strict=False))}
+            for column in means.T
+        ]
 
-    def _validation_risk(self) -> float | None:
+    def _validation_risks(self) -> list[float] | None:
         if self.validation is None:
             return None
-        g = {name: predict_logits(self.module, s.rows, s.index) for name, s in self.validation.items()}
+        self.model.train(False)
+        g = {
+            name: predict_stream(self.model, stream, self.schedule.autocast) for name, stream in self.validation.items()
+        }
         with torch.inference_mode():
-            return float(self.objective.validation_risk(g))
+            risks: list[float] = self.objective.validation_risk(g).tolist()
+        return risks
 
-    def _keep_best(self, risk: float | None) -> None:
+    def _keep_best(self, risks: list[float] | None) -> None:
         # A risk that is no number never wins, but some epoch must: the first one stands until a better one comes.
-        if risk is None or risk < self._best_risk or not self._best_weights:
-            self._best_risk = risk if risk is not None and math.isfinite(risk) else math.inf
-            self.best_epoch = self.epoch
-            self._best_weights = copy.deepcopy(self.module.state_dict())
+        improved = [
+            risks is None or risks[i] < self._best_risks[i] or self.best_epochs[i] == 0 for i in range(len(self.jobs))
+        ]
+        for i in (i for i, better in enumerate(improved) if better):
+            self.best_epochs[i] = self.epoch
+            if risks is not None and math.isfinite(risks[i]):
+                self._best_risks[i] = risks[i]
+        if any(improved):
+            self.model.keep(improved)
+
+    def results(self) -> list[Trained]:
+        """What came of each job, in their order."""
+        return [
+            Trained(job.module, self.histories[i], self.best_epochs[i], self.objective, i)
+            for i, job in enumerate(self.jobs)
+        ]
+
+
+def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> None:
+    """Run trainings side by side, a step of each in turn; on a GPU each on a stream of its own.
+
+    One training alone goes the same way, so that it gives the same result in any company.
+    """
+    device = trainings[0].device
+    streams: list[Any] = [None] * len(trainings)
+    if device.type == "cuda":
+        streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize(device)
+    with cpu_threads(max(training.work for training in trainings)), _all_started(trainings):
+        while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if t.epoch < t.schedule.epochs]:
+            first = going[0][0]
+            # For random numbers that a user's module draws by itself; our own are functions of each model's seed.
+            with seeded(first.jobs[0].seeds[f"global-{first.epoch}"], device):
+                _run_epoch(going, on_epoch)
+
+
+def _run_epoch(going: Sequence[tuple[Training, Any]], on_epoch: OnEpoch) -> None:
+    plans = []
+    for training, stream in going:
+        with torch.cuda.stream(stream):
+            plans.append(training.begin_epoch())
+    for i in range(max(map(len, plans))):
+        for (training, stream), plan in zip(going, plans, strict=True):
+            if i < len(plan):
+                with torch.cuda.stream(stream):
+                    training.take_step(plan[i])
+    for training, stream in going:
+        with torch.cuda.stream(stream):
+            for record in training.end_epoch():
+                on_epoch(record, training.schedule.epochs)
+
+
+@contextmanager
+def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for training in trainings:
+            stack.enter_context(training.started())
+        yield
+        if trainings[0].device.type == "cuda":
+            torch.cuda.synchronize(trainings[0].device)
+
+
+def predict_stream(model: Model, stream: Stream, autocast: torch.dtype | None = None) -> Tensor:
+    """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
+    at_once = min(max(64, 2**20 // max(1, math.prod(stream.rows.shape[1:]))), 16384)
+    device = stream.index.device.type
+    with torch.inference_mode(), torch.autocast(device, autocast, enabled=autocast is not None):
+        parts = [model.forward(stream[part]) for part in torch.split(stream.positions(), at_once, dim=1)]
+        return torch.cat(parts, dim=1).to(stream.rows.dtype)
 
 
 def predict_logits(module: nn.Module, rows: Rows, index: Tensor | None = None) -> Tensor:
-    """Logits of these rows (all, without an index) in evaluation mode, a bounded number at a time."""
+    """Logits of these rows (of all, without an index) in evaluation mode."""
     if index is None:
-        index = torch.arange(len(rows), device=next(module.parameters()).device)
-    at_once = min(max(64, 2**20 // max(1, math.prod(rows.shape[1:]))), 16384)
+        index = torch.arange(len(rows), device=rows.device)
     was_training = module.training
     module.eval()
-    with torch.inference_mode():
-        out = torch.cat([logits(module, rows[part]) for part in torch.split(index, at_once)])
+    out = predict_stream(Model([module]), Stream(rows, index[None]))[0]
     module.train(was_training)
     return out

@@ -1,29 +1,45 @@
 """Pseudo-labels and the predictions they are averaged from."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
 
 class LabelRing:
-    """Soft labels of the unlabeled rows, and their predictions in the last r epochs.
+    """Soft labels of the unlabeled rows, and their predictions in the last r epochs; a line per model.
 
     The paper keeps an n_u × epochs matrix Z; the labels only ever need its last r columns, so a ring of r holds them.
     """
 
     def __init__(self, initial: Tensor, r: int) -> None:
         self.current = initial.clone()
-        self._columns = initial.new_zeros((r, len(initial)))
-        self._epochs = 0
-
-    def begin_epoch(self) -> None:
-        """Turn to the next column, which holds the oldest predictions or none."""
-        self._epochs += 1
+        self.r = r
+        self._latest = torch.zeros_like(initial)  # this epoch's: a step must not depend on which column it is
+        self._columns = initial.new_zeros((r, *initial.shape))
 
     def remember(self, positions: Tensor, predictions: Tensor) -> None:
         """Store this epoch's predictions of these rows."""
-        self._columns[(self._epochs - 1) % len(self._columns)].index_copy_(0, positions, predictions)
+        self._latest.scatter_(1, positions, predictions)
 
-    def update(self) -> None:
-        """Each label becomes the mean of the stored predictions; of those there are, while the ring is not yet full."""
-        filled = min(self._epochs, len(self._columns))
-        torch.mean(self._columns[:filled], dim=0, out=self.current)
+    def end_epoch(self, epoch: int, update: bool) -> None:
+        """Put the epoch's predictions in the place of the oldest; each label becomes the mean of those there are."""
+        self._columns[(epoch - 1) % self.r].copy_(self._latest)
+        if update:
+            torch.mean(self._columns[: min(epoch, self.r)], dim=0, out=self.current)
+
+    @classmethod
+    def stack(cls, rings: Sequence["LabelRing"]) -> "LabelRing":
+        """The labels of several models that have not begun to train, as one."""
+        return cls(torch.cat([ring.current for ring in rings]), rings[0].r)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that must be kept to go on exactly."""
+        return {"current": self.current, "latest": self._latest, "columns": self._columns}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a kept state."""
+        self.current.copy_(state["current"])
+        self._latest.copy_(state["latest"])
+        self._columns.copy_(state["columns"])

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,59 +23,73 @@ class Rows:
 
     def __init__(self, X: Any, dtype: torch.dtype, device: torch.device) -> None:
         self.shape: tuple[int, ...] = X.shape
-        self._dtype, self._device = dtype, device
-        self._sparse = sparse.csr_array(X) if sparse.issparse(X) else None
-        if self._sparse is None:
-            self._dense = self._tensor(X)
-            self._refuse_overflow(self._dense, X)
-        else:
-            self._refuse_overflow(self._tensor(self._sparse.data), self._sparse.data)
+        self.dtype, self.device = dtype, device
+        self.sparse = sparse.csr_array(X) if sparse.issparse(X) else None
+        values = X if self.sparse is None else self.sparse.data
+        self.dense = self._tensor(values)
+        if not torch.isfinite(self.dense).all():
+            raise InputError(
+                f"X holds values up to {np.abs(values).max():.3g}, too large for {dtype}. "
+                "Scale X, or pass dtype='float64'."
+            )
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        if self._sparse is None:
-            batch = self._dense.index_select(0, index)
+        """The rows of an index of any shape: its shape, then a row's."""
+        if self.sparse is None:
+            batch = self.dense.index_select(0, index.flatten())
         else:
-            batch = self._tensor(self._sparse[index.cpu().numpy()].toarray())
-        # 1.2 × faster convolutions on a CPU (and more on a GPU) than in torch's default order.
-        return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+            batch = self._tensor(self.sparse[index.flatten().cpu().numpy()].toarray())
+        return batch.view(*index.shape, *self.shape[1:])
 
     def _tensor(self, values: Any) -> Tensor:
         with warnings.catch_warnings():  # read-only memory (a memmap): torch warns, we never write
             warnings.filterwarnings("ignore", message=".*not writable")
-            return torch.from_numpy(np.ascontiguousarray(values)).to(self._device, self._dtype)
-
-    def _refuse_overflow(self, tensor: Tensor, values: Any) -> None:
-        if not torch.isfinite(tensor).all():
-            raise InputError(
-                f"X holds values up to {np.abs(values).max():.3g}, too large for {self._dtype}. Scale X, or pass "
-                "dtype='float64'."
-            )
+            return torch.from_numpy(np.ascontiguousarray(values)).to(self.device, self.dtype)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Some of the rows, passed over again and again; a position in the stream stands for one of them."""
+    """Some of the rows, passed over again and again, for one model or for several that train together.
+
+    ``index`` has a line per model: the rows of ``rows`` that are this model's. A position counts along the line.
+    """
 
     rows: Rows
     index: Tensor
 
     def __len__(self) -> int:
-        return len(self.index)
+        return self.index.shape[1]
 
     def __getitem__(self, positions: Tensor) -> Tensor:
-        return self.rows[self.index.index_select(0, positions)]
+        return self.rows[self.index.gather(1, positions)]
+
+    def positions(self) -> Tensor:
+        """Every position, for every model."""
+        return torch.arange(len(self), device=self.index.device).expand(self.index.shape)
 
 
-def epoch_order(n: int, steps: int, batch_size: int | None, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Positions of a stream of n rows, in random order, dealt to the steps of an epoch as evenly as can be.
+def stack_streams(streams: Sequence[Stream]) -> Stream:
+    """One stream for several models; rows that they share are held once."""
+    distinct = list({id(stream.rows): stream.rows for stream in streams}.values())
+    if len(distinct) == 1:
+        return Stream(distinct[0], torch.cat([stream.index for stream in streams]))
+    starts = dict(zip(map(id, distinct), np.cumsum([0, *(len(rows) for rows in distinct[:-1])]).tolist(), strict=True))
+    joined = object.__new__(Rows)  # rows that are behind the door already
+    joined.shape = (sum(map(len, distinct)), *distinct[0].shape[1:])
+    joined.dtype, joined.device, joined.sparse = distinct[0].dtype, distinct[0].device, None
+    joined.dense = torch.cat([rows.dense for rows in distinct])
+    return Stream(joined, torch.cat([stream.index + starts[id(stream.rows)] for stream in streams]))
+
+
+def epoch_order(n: int, steps: int, batch_size: int | None, generator: torch.Generator) -> Tensor:
+    """Positions of a stream of n rows in random order, enough for the steps of an epoch.
 
     Without a batch size every row comes up once; where there are fewer rows than steps, or ``steps × batch_size`` asks
-    for more, the rows are shuffled again and repeated. Even shares leave no last batch of one, which BatchNorm could
-    not take and which would weigh as much as a full one.
+    for more, the rows are shuffled again and repeated.
     """
     wanted = max(n, steps) if batch_size is None else steps * batch_size
     passes = [torch.randperm(n, generator=generator) for _ in range(math.ceil(wanted / n))]
-    return torch.cat(passes)[:wanted].tensor_split(steps)
+    return torch.cat(passes)[:wanted]

@@ -1,0 +1,66 @@
+"""Many fits at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from pulab._torch import resolve_device
+from pulab.errors import InputError
+from pulab.estimators._base import BasePUClassifier, fit_tasks
+
+
+def fit_many(
+    estimators: Sequence[BasePUClassifier],
+    datasets: Sequence[Mapping[str, Any]],
+    *,
+    n_jobs: int | None = None,
+    side_by_side: int = 4,
+) -> list[Any]:
+    """Fit many estimators, each to the result it has alone, in less time than one after another.
+
+    On a GPU small networks that differ in their numbers only (samples, seeds, hyper-parameters) are trained as one
+    batched network, larger ones side by side. On a CPU they are spread over processes of one thread each.
+
+    Parameters
+    ----------
+    estimators : sequence of pulab classifiers
+        They are not changed; fitted copies are returned.
+    datasets : sequence of dict
+        What to pass to each ``fit``: ``{"X": …, "y": …}``, and ``X_val``, ``y_val`` where there are any.
+    n_jobs : int or None
+        Processes on a CPU, as for scikit-learn.
+    side_by_side : int
+        How many larger networks a GPU trains at a time.
+
+    Examples
+    --------
+    >>> from pulab import JointPUClassifier, fit_many
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> trials = [make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=seed) for seed in range(2)]
+    >>> estimators = [JointPUClassifier(prior=pu.prior, epochs=5, random_state=0) for pu in trials]
+    >>> fitted = fit_many(estimators, [{"X": pu.X, "y": pu.s} for pu in trials])
+    >>> [clf.best_epoch_ <= 5 for clf in fitted]
+    [True, True]
+    """
+    if len(estimators) != len(datasets):
+        raise InputError(f"fit_many needs a data set per estimator, got {len(estimators)} and {len(datasets)}.")
+    fresh = [clone(estimator) for estimator in estimators]
+    if all(resolve_device(estimator.device).type == "cuda" for estimator in fresh):
+        tasks = [estimator._prepare(**data) for estimator, data in zip(fresh, datasets, strict=True)]
+        fit_tasks(fresh, tasks, batched=True, side_by_side=side_by_side)
+        return fresh
+    fitted: list[Any] = Parallel(n_jobs)(delayed(_fit)(e, data) for e, data in zip(fresh, datasets, strict=True))
+    return fitted
+
+
+def _fit(estimator: BasePUClassifier, data: Mapping[str, Any]) -> BasePUClassifier:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return estimator.fit(**data)
+    finally:
+        torch.set_num_threads(threads)
