@@ -5,7 +5,7 @@ import platform
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from multiprocessing import active_children, get_context, parent_process
@@ -17,18 +17,24 @@ from joblib import cpu_count  # knows of affinity and of containers
 
 from pulab import __version__
 from pulab._validation import check_choice
-from pulab.bench.methods import METHODS
+from pulab.bench.methods import METHODS, Method
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row
-from pulab.datasets import DATASETS, Split
+from pulab.datasets import DATASETS, PUSample, Split, Trial
 from pulab.errors import InputError
 
 
-def run_all(specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None) -> Iterator[Row]:
-    """Rows of these runs as they get done: one process of one thread a core, or one after another on a GPU."""
+def run_all(
+    specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None, fleet: int = 40
+) -> Iterator[Row]:
+    """Rows of these runs as they get done: one process of one thread a core, or fleets of runs on a GPU."""
     specs = list(specs)
     jobs = min(jobs or cpu_count(), len(specs))
-    if jobs <= 1 or _is_cuda(device):
+    if _is_cuda(device):
+        for start in range(0, len(specs), fleet):
+            yield from run_fleet(specs[start : start + fleet], device)
+        return
+    if jobs <= 1:
         for spec in specs:
             yield run(spec, device)
         return
@@ -46,25 +52,48 @@ def run_all(specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None 
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
     """Train once and measure: error on the test rows, and on the unlabeled rows that were trained on."""
-    check_choice("dataset", spec.dataset, DATASETS)
-    data = _load(spec.dataset)
-    check_choice("method", spec.method, METHODS)
-    method = METHODS[spec.method]
-    train, validation = spec.sampling.draw(data.X_train, data.y_train, spec.seed)
-    estimator = make_estimator(spec, train.prior, device)
-    given: dict[str, Any] = {}
-    if validation is not None:
-        given = {"X_val": validation.X, "y_val": validation.y_true if method.learns_from_truth else validation.s}
+    (row,) = run_fleet([spec], device)
+    return row
+
+
+def run_fleet(specs: Sequence[RunSpec], device: str = "auto") -> list[Row]:
+    """Train many at once, each to the result it has alone. Their seconds are shares of the time of all."""
+    from pulab.estimators import fit_many
+
+    trials = []
+    for spec in specs:
+        check_choice("dataset", spec.dataset, DATASETS)
+        check_choice("method", spec.method, METHODS)
+        data = _load(spec.dataset)
+        trials.append(spec.sampling.draw(data.X_train, data.y_train, spec.seed))
+    estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
+    given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
     start = time.perf_counter()
-    estimator.fit(train.X, train.y_true if method.learns_from_truth else train.s, **given)
-    seconds = time.perf_counter() - start
+    fitted = fit_many(estimators, given)
+    seconds = (time.perf_counter() - start) / len(specs)
+    return [_row(spec, t.train, clf, seconds) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
+
+
+def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
+    train, validation = trial
+    given = {"X": train.X, "y": train.y_true if method.learns_from_truth else train.s}
+    if validation is not None:
+        given |= {"X_val": validation.X, "y_val": validation.y_true if method.learns_from_truth else validation.s}
+    return given
+
+
+def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float) -> Row:
+    data = _load(spec.dataset)
+    history = estimator.history_
     return {
         **spec.as_row(),
         "settings": settings(estimator),
         "test_error": 100 * float((estimator.predict(data.X_test) != data.y_test).mean()),
         "recovery_error": 100 * float((estimator.predict(train.X_unlabeled) != train.y_unlabeled).mean()),
+        "val_risk": history[estimator.best_epoch_ - 1]["val_risk"],
         "best_epoch": estimator.best_epoch_,
-        "history": estimator.history_,
+        "history": history,
+        "sigma_history": getattr(estimator, "sigma_history_", None),
         "seconds": seconds,
         **_circumstances(str(estimator.device_)),
     }
