@@ -75,7 +75,8 @@ def grid(dataset: str, trials: int, prior: float | None = None) -> list[RunSpec]
 
 def table_1(trials: int = 10) -> list[RunSpec]:
     """The paper's Table 1, images: three kinds of initial labels."""
-    return [s for d in PAPER for init in INITS for s in runs(d, "joint", trials, init=init)]
+    changes: dict[str, dict[str, Any]] = {init: {"init": init} for init in INITS} | {"prior": {}}  # prior: as in Table 2
+    return [s for d in PAPER for change in changes.values() for s in runs(d, "joint", trials, **change)]
 
 
 def table_2(trials: int = 10) -> list[RunSpec]:

@@ -1,5 +1,6 @@
 """A step as a CUDA graph: recorded once, then launched as one piece of work instead of hundreds."""
 
+import gc
 import warnings
 from collections.abc import Callable
 
@@ -43,6 +44,8 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         stream = torch.cuda.current_stream()
         stream.synchronize()
+        gc.collect()
+        gc.disable()  # what the collector frees while a recording runs, a graph for one, spoils it
         try:
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 output = self._step(inputs)
@@ -51,5 +54,7 @@ class CapturedStep:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             warnings.warn(f"steps are launched one by one, not as a CUDA graph: {reason}", PulabWarning, stacklevel=2)
             return False
+        finally:
+            gc.enable()
         self._recordings[key] = (graph, inputs, output)
         return True

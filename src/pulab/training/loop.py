@@ -166,7 +166,10 @@ class Training:
                 capturable=self._on_gpu,
             )
             self._take_step = CapturedStep(self._step) if self._on_gpu else self._step
-            yield
+            try:
+                yield
+            finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
+                self._take_step = self._step
             self.model.restore_best()
         self._refuse_nan()
 
