@@ -26,7 +26,16 @@ def defaults() -> str:
     return by_dataset(rows_of(RECIPES["defaults"](), committed_rows()))
 
 
-TABLES = {"README.md": {"demo": demo, "methods": methods}, "docs/defaults.md": {"table": defaults}}
+def mnist() -> str:
+    specs = [*RECIPES["paper-table-1"](), *RECIPES["paper-table-2"](), *RECIPES["paper-table-4"]()]
+    return by_dataset(rows_of(list({spec.digest: spec for spec in specs}.values()), committed_rows()))
+
+
+TABLES = {
+    "README.md": {"demo": demo, "methods": methods},
+    "docs/defaults.md": {"table": defaults},
+    "docs/paper.md": {"mnist": mnist},
+}
 
 
 def rendered(name: str) -> str:

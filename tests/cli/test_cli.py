@@ -101,8 +101,8 @@ def test_flags_are_as_they_were() -> None:
         "demo": ["--json", "--out", "--trials"],
         "bench": {
             "list": ["--json"],
-            "run": ["--device", "--out", "--trials", "recipe"],
-            "show": ["--json", "--rows", "--trials", "recipe"],
+            "run": ["--datasets", "--device", "--methods", "--out", "--trials", "recipe"],
+            "show": ["--datasets", "--json", "--methods", "--rows", "--trials", "recipe"],
         },
     }
 

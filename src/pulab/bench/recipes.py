@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pulab.bench import paper
 from pulab.bench.spec import RunSpec
 from pulab.datasets import PlainSampling
 
@@ -14,13 +15,15 @@ def demo(trials: int = 5) -> list[RunSpec]:
 
 
 def defaults(trials: int = 5) -> list[RunSpec]:
-    """Every method as it comes, with nothing set but the prior, on small tables."""
+    """Every method as it comes, with nothing set but the prior: tables of 350 to 100,000 rows, and small images."""
     samplings = {
         "breast-cancer": PlainSampling(n_labeled=50, n_unlabeled=300),
         "digits": PlainSampling(n_labeled=100, n_unlabeled=1000),
         "digits-three": PlainSampling(n_labeled=50, n_unlabeled=1000),
         "moons": PlainSampling(n_labeled=50, n_unlabeled=2000),
         "clusters": PlainSampling(n_labeled=200, n_unlabeled=4000),
+        "digits-images": PlainSampling(n_labeled=100, n_unlabeled=1000),
+        "hundred-thousand": PlainSampling(n_labeled=50, n_unlabeled=100_000),
     }
     methods = ("joint", "nnpu", "pubn-n", "naive", "pn")
     return [
@@ -31,4 +34,10 @@ def defaults(trials: int = 5) -> list[RunSpec]:
     ]
 
 
-RECIPES: dict[str, Callable[..., list[RunSpec]]] = {"demo": demo, "defaults": defaults}
+RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
+    "demo": demo,
+    "defaults": defaults,
+    "paper-table-1": paper.table_1,
+    "paper-table-2": paper.table_2,
+    "paper-table-4": paper.table_4,
+}

@@ -82,6 +82,12 @@ def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
     return given
 
 
+def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
+    """A list of records as a record of lists, which takes a third of the room; without the histograms."""
+    names = [name for name in (history[0] if history else {}) if name not in ("epoch", "label_histogram")]
+    return {name: [record[name] for record in history] for name in names}
+
+
 def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float) -> Row:
     data = _load(spec.dataset)
     history = estimator.history_
@@ -92,8 +98,9 @@ def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float) -> Row:
         "recovery_error": 100 * float((estimator.predict(train.X_unlabeled) != train.y_unlabeled).mean()),
         "val_risk": history[estimator.best_epoch_ - 1]["val_risk"],
         "best_epoch": estimator.best_epoch_,
-        "history": history,
-        "sigma_history": getattr(estimator, "sigma_history_", None),
+        "history": _columns(history),
+        "sigma_history": _columns(getattr(estimator, "sigma_history_", [])),
+        "label_histogram": [record["label_histogram"] for record in history if "label_histogram" in record],
         "seconds": seconds,
         **_circumstances(str(estimator.device_)),
     }

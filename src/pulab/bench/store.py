@@ -16,7 +16,8 @@ Row = dict[str, Any]
 def append_row(path: Path, row: Row) -> None:
     """Add a row and see it onto the disk. A line torn by a crash is closed first, so that it stays alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(_rounded(row), separators=(",", ":"), allow_nan=False) + "\n"
+    kept = {name: value for name, value in row.items() if name != "label_histogram"}  # large, and for pages only
+    line = json.dumps(_rounded(kept), separators=(",", ":"), allow_nan=False) + "\n"
     with path.open("a+b") as file:
         if file.tell() and _last_byte(path) != b"\n":
             line = "\n" + line

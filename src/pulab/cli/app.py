@@ -140,6 +140,8 @@ def bench_root(context: typer.Context) -> None:
 
 
 Recipe = Annotated[str, typer.Argument(help="A name from `pulab bench list`.")]
+Names = Annotated[str | None, typer.Option(help="Only these, separated by commas.")]
+Trials = Annotated[int | None, typer.Option(min=1, help="Samplings to repeat it on; by default, the recipe's.")]
 
 
 @bench.command("list")
@@ -159,7 +161,9 @@ def bench_list(as_json: Json = False) -> None:
 @bench.command("run")
 def bench_run(
     recipe: Recipe,
-    trials: Annotated[int, typer.Option(min=1, help="Samplings to repeat it on.")] = 5,
+    datasets: Names = None,
+    methods: Names = None,
+    trials: Trials = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
 ) -> None:
@@ -168,7 +172,7 @@ def bench_run(
 
     if out.is_file():
         raise InputError(f"--out must be a folder, got the file {out}.")
-    specs = _specs(recipe, trials)
+    specs = _specs(recipe, datasets, methods, trials)
     done = {row["spec"] for row in rows_of(specs, out)}
     left = [spec for spec in specs if spec.digest not in done]
     if done:
@@ -179,7 +183,9 @@ def bench_run(
 @bench.command("show")
 def bench_show(
     recipe: Recipe,
-    trials: Annotated[int, typer.Option(min=1, help="Samplings to count in.")] = 5,
+    datasets: Names = None,
+    methods: Names = None,
+    trials: Trials = None,
     rows: Annotated[Path | None, typer.Option(help="The folder of the rows; the committed ones by default.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -188,7 +194,7 @@ def bench_show(
     from pulab.report.tables import by_dataset, cells
 
     folder = rows or committed_rows()
-    found = rows_of(_specs(recipe, trials), folder)
+    found = rows_of(_specs(recipe, datasets, methods, trials), folder)
     if not found:
         raise InputError(
             f"there are no rows of {recipe} in {folder}. Run `pulab bench run {recipe}`, then pass --rows runs."
@@ -199,12 +205,19 @@ def bench_show(
         print(by_dataset(found))
 
 
-def _specs(recipe: str, trials: int) -> "list[RunSpec]":
+def _specs(recipe: str, datasets: str | None, methods: str | None, trials: int | None) -> "list[RunSpec]":
     from pulab._validation import check_choice
-    from pulab.bench import RECIPES
+    from pulab.bench import METHODS, RECIPES
+    from pulab.datasets import DATASETS
 
     check_choice("recipe", recipe, RECIPES)
-    return RECIPES[recipe](trials)
+    specs = RECIPES[recipe]() if trials is None else RECIPES[recipe](trials)
+    for names, known, field in ((datasets, DATASETS, "dataset"), (methods, METHODS, "method")):
+        chosen = names.split(",") if names else list(known)
+        for name in chosen:
+            check_choice(f"--{field}s", name, known)
+        specs = [spec for spec in specs if getattr(spec, field) in chosen]
+    return specs
 
 
 def _run(specs: "list[RunSpec]", device: str, keep: "Callable[[Row], None]" = lambda row: None) -> "list[Row]":

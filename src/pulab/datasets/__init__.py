@@ -8,7 +8,7 @@ from pulab.datasets._fetch import find
 from pulab.datasets._image import CIFAR_PLACES, MNIST, load_cifar10, load_digits, load_mnist
 from pulab.datasets._labelling import PaperSampling, PlainSampling, PUSample, Trial, make_pu
 from pulab.datasets._split import Split
-from pulab.datasets._tabular import load_breast_cancer, make_clusters, make_moons
+from pulab.datasets._tabular import load_breast_cancer, make_clusters, make_hundred_thousand, make_moons
 
 __all__ = [
     "DATASETS",
@@ -23,6 +23,7 @@ __all__ = [
     "load_digits",
     "load_mnist",
     "make_clusters",
+    "make_hundred_thousand",
     "make_moons",
     "make_pu",
 ]
@@ -51,6 +52,8 @@ DATASETS = {
     "breast-cancer": Dataset(load_breast_cancer, "569 rows × 30, from scikit-learn", "malignant"),
     "moons": Dataset(make_moons, "8,000 rows × 2, synthetic, noisy half-moons", "one moon, a quarter of the rows"),
     "clusters": Dataset(make_clusters, "10,000 rows × 20, synthetic, 16 clusters", "half of them, a third of the rows"),
+    "digits-images": Dataset(partial(load_digits, images=True), "the digits as 8 × 8 images", "even digits"),
+    "hundred-thousand": Dataset(make_hundred_thousand, "120,000 rows × 20, synthetic", "a tenth of the rows"),
     "mnist": Dataset(load_mnist, "70,000 digits, 28 × 28 pixels", "even digits", _MNIST_FILES),
     "cifar10-vehicles": Dataset(load_cifar10, "60,000 photographs, 32 × 32 pixels", "vehicles", (CIFAR_PLACES,)),
     "cifar10-mammals": Dataset(

@@ -20,8 +20,10 @@ from pulab.errors import DataFormatError, InputError
 Pixels = NDArray[np.uint8]
 
 
-def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
-    """The 1,797 digits of 8 × 8 pixels that scikit-learn carries, as (n, 64); 1,297 to train on and 500 to test on.
+def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8), images: bool = False) -> Split:
+    """The 1,797 digits of 8 × 8 pixels that scikit-learn carries; 1,297 to train on and 500 to test on.
+
+    As a table, (n, 64), or as images, (n, 1, 8, 8).
 
     Examples
     --------
@@ -32,6 +34,7 @@ def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 
     bunch = load()
     X = (bunch.data / 16).astype(np.float32)
+    X = X.reshape(-1, 1, 8, 8) if images else X
     y = _is_positive(bunch.target, positive, n_classes=10)
     order = np.random.default_rng(0).permutation(len(y))  # the file is sorted by writer
     test, train = order[:500], order[500:]

@@ -41,6 +41,16 @@ def make_clusters() -> Split:
     return _shuffled_split(X, y, n_test=5000)
 
 
+def make_hundred_thousand() -> Split:
+    """Overlapping clouds in 20 features, a tenth positive: 110,000 rows to train on and 10,000 to test on."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(120_000) < 0.1).astype(np.int64)
+    X = rng.normal(size=(len(y), 20)).astype(np.float32)
+    X[:, :8] += y[:, None] * rng.choice([-1.0, 1.0], size=8)
+    X[:, 8] *= np.where(y == 1, 2.0, 1.0)  # a difference in spread, which no plane can use
+    return _shuffled_split(X, y, n_test=10_000)
+
+
 def _shuffled_split(X: Any, y: Any, n_test: int) -> Split:
     order = np.random.default_rng(0).permutation(len(y))
     test, train = order[:n_test], order[n_test:]

@@ -142,7 +142,7 @@ class JointPUClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
-        lr: float = 1e-3,
+        lr: float = 2e-3,
         lr_milestones: Sequence[int] = (),
         weight_decay: float = 1e-4,
         batch_size_u: int | None = None,

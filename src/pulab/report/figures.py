@@ -21,26 +21,24 @@ COLOURS = {
 INK = "#808080"
 
 
-def loss_curves(rows: Rows) -> str:
-    """Training loss and validation risk over epochs: mean and standard deviation over trials, a line per method."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+def loss_curves(rows: Rows, term: str, title: str) -> str:
+    """A term of the history over epochs: mean and standard deviation over trials, a line per method."""
+    figure = Figure(figsize=(5.4, 3.6), layout="constrained")
+    axes = figure.subplots()
     for method in dict.fromkeys(row["method"] for row in rows):
-        histories = [row["history"] for row in rows if row["method"] == method]
-        for axes, term in ((left, "loss"), (right, "val_risk")):
-            curves = np.array([[record[term] for record in history] for history in histories], dtype=float)
-            mean, std, epochs = curves.mean(axis=0), curves.std(axis=0), np.arange(1, curves.shape[1] + 1)
-            axes.plot(epochs, mean, color=COLOURS.get(method, INK), label=method, linewidth=1.6)
-            axes.fill_between(epochs, mean - std, mean + std, color=COLOURS.get(method, INK), alpha=0.18, linewidth=0)
-    left.set(title="training loss, each method's own", xlabel="epoch")
-    right.set(title="validation risk, by which the epoch is chosen", xlabel="epoch")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, labelcolor=INK)
+        curves = np.array([row["history"][term] for row in rows if row["method"] == method], dtype=float)
+        mean, std, epochs = curves.mean(axis=0), curves.std(axis=0), np.arange(1, curves.shape[1] + 1)
+        colour = COLOURS.get(method, INK)
+        axes.plot(epochs, mean, color=colour, label=method, linewidth=1.6)
+        axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
+    axes.set(title=title, xlabel="epoch")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, labelcolor=INK)
     return _svg(figure)
 
 
-def label_heatmap(history: Sequence[dict[str, Any]]) -> str:
+def label_heatmap(histograms: Sequence[Sequence[int]]) -> str:
     """How the pseudo-labels move apart: a column per epoch, the share of rows with that label as its shade."""
-    shares = np.array([record["label_histogram"] for record in history], dtype=float).T
+    shares = np.array(histograms, dtype=float).T
     shares /= shares.sum(axis=0, keepdims=True)
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axes = figure.subplots()
@@ -60,12 +58,12 @@ def label_heatmap(history: Sequence[dict[str, Any]]) -> str:
     return _svg(figure)
 
 
-def label_histograms(history: Sequence[dict[str, Any]], epochs: Sequence[int]) -> str:
+def label_histograms(histograms: Sequence[Sequence[int]], epochs: Sequence[int]) -> str:
     """The pseudo-labels at some epochs, side by side."""
     figure = Figure(figsize=(9, 2.2), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(epochs), sharey=True))
     for axes, epoch in zip(panels, epochs, strict=True):
-        counts = np.array(history[epoch - 1]["label_histogram"], dtype=float)
+        counts = np.array(histograms[epoch - 1], dtype=float)
         width = 1 / len(counts)
         axes.bar(np.arange(len(counts)) * width, counts / counts.sum(), width, align="edge", color=COLOURS["joint"])
         axes.set(title=f"epoch {epoch}", xlim=(0, 1), xticks=(0, 0.5, 1))

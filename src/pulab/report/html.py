@@ -10,19 +10,20 @@ from pulab.report.tables import cells
 
 def demo_page(rows: Sequence[dict[str, Any]]) -> str:
     """The demo's page: the table, how training went, how the pseudo-labels moved."""
-    first_joint = next((row for row in rows if row["method"] == "joint"), None)
-    history = first_joint["history"] if first_joint else []
-    last = len(history)
-    shown = sorted({max(1, round(last * share)) for share in (0, 0.2, 0.4, 0.6, 0.8, 1)}) if history else []
+    joint = next((row for row in rows if row["method"] == "joint"), None)
+    histograms = joint["label_histogram"] if joint else []
+    last = len(histograms)
+    shown = sorted({max(1, round(last * share)) for share in (0, 0.2, 0.4, 0.6, 0.8, 1)})
     return _render(
         "demo.html.j2",
         table=cells(rows),
         methods=list(dict.fromkeys(row["method"] for row in rows)),
         sampling=rows[0]["sampling"],
-        loss_curves=figures.loss_curves(rows),
-        heatmap=figures.label_heatmap(history) if history else "",
-        histograms=figures.label_histograms(history, shown) if history else "",
-        best_epoch=first_joint["best_epoch"] if first_joint else None,
+        losses=figures.loss_curves(rows, "loss", "training loss, each method's own"),
+        risks=figures.loss_curves(rows, "val_risk", "validation risk, by which the epoch is chosen"),
+        heatmap=figures.label_heatmap(histograms) if histograms else "",
+        histograms=figures.label_histograms(histograms, shown) if histograms else "",
+        best_epoch=joint["best_epoch"] if joint else None,
     )
 
 

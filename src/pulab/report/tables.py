@@ -27,8 +27,18 @@ def cells(rows: Iterable[dict[str, Any]], metrics: Sequence[str] = METRICS) -> l
     groups: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         for metric in metrics:
-            groups.setdefault((row["dataset"], row["method"], metric), []).append(row[metric])
+            groups.setdefault((_dataset(row), _method(row), metric), []).append(row[metric])
     return [Cell(*key, *mean_std(values), len(values)) for key, values in groups.items()]
+
+
+def _dataset(row: dict[str, Any]) -> str:
+    sampling = row["sampling"]
+    return f"{row['dataset']}, prior {sampling['prior']}" if sampling.get("exact") else str(row["dataset"])
+
+
+def _method(row: dict[str, Any]) -> str:
+    init = row.get("params", {}).get("init", "prior")
+    return row["method"] if init == "prior" else f"{row['method']}, {init}"
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float | None]:
