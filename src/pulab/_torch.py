@@ -1,7 +1,7 @@
 """Device, number type and seeds: the little that pulab asks of torch's global state, and gives back."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 
 import numpy as np
@@ -50,6 +50,18 @@ def cpu_threads(work: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def fast_convolutions() -> AbstractContextManager[None]:
+    """Let cuDNN try its kernels and keep the fastest, unless torch has been told to be deterministic."""
+    strict = torch.are_deterministic_algorithms_enabled()
+    flags: AbstractContextManager[None] = torch.backends.cudnn.flags(
+        enabled=torch.backends.cudnn.enabled,
+        benchmark=not strict,
+        deterministic=strict,
+        allow_tf32=torch.backends.cudnn.allow_tf32,
+    )
+    return flags
 
 
 class Seeds:

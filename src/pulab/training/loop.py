@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from pulab._torch import Seeds, cpu_threads, seeded
+from pulab._torch import Seeds, cpu_threads, fast_convolutions, seeded
 from pulab.errors import TrainingError
 from pulab.training.capture import CapturedStep
 from pulab.training.models import Model, StackedModel
@@ -315,7 +315,8 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
     if device.type == "cuda":
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
         torch.cuda.synchronize(device)
-    with cpu_threads(max(training.work for training in trainings)), _all_started(trainings):
+    threads = cpu_threads(max(training.work for training in trainings))
+    with threads, fast_convolutions(), _all_started(trainings):
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if t.epoch < t.schedule.epochs]:
             first = going[0][0]
             # For random numbers that a user's module draws by itself; our own are functions of each model's seed.
