@@ -1,6 +1,7 @@
 # make demo   train five methods on real digits, print a table, write demo.html
 # make test   run the tests
 # make lint   ruff and mypy
+# make tables write the tables of README.md and docs/ anew, from results/ and the registry
 #
 # Each makes .venv and installs into it, once; nothing else on the machine is touched.
 
@@ -10,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	--constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint clean
+.PHONY: demo test lint tables clean
 
 demo: .venv/.demo
 	$(BIN)/pulab demo
@@ -22,6 +23,9 @@ lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+tables: .venv/.dev
+	$(BIN)/python docs/render.py
 
 clean:
 	rm -rf .venv demo.html
