@@ -1,5 +1,6 @@
 """The training loop. There is one; methods differ by their objective, and one model or many go through it alike."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -149,9 +150,11 @@ class Training:
         self.histories: list[list[Record]] = [[] for _ in jobs]
         self.best_epochs = [0] * len(jobs)
         self._best_risks = [math.inf] * len(jobs)
-        self._terms: list[Tensor] = []
+        self._terms: list[Tensor] = []  # of the steps of this epoch
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
+        self._steps_before = 0  # of earlier epochs
+        self._resumed: tuple[list[Tensor], list[int]] | None = None
 
     @contextmanager
     def started(self) -> Iterator[None]:
@@ -202,7 +205,8 @@ class Training:
         self._set_learning_rate()
         self.objective.begin_epoch(self.epoch)
         self.model.train(True)
-        self._terms, self._row_counts = [], []
+        self._terms, self._row_counts = self._resumed or ([], [])
+        self._resumed = None
         steps = self.schedule.steps(len(self.streams["u"]))
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
         # A generator per epoch, from its number: to go on from any epoch, no random state has to be kept.
@@ -213,7 +217,7 @@ class Training:
             .tensor_split(steps, dim=1)
             for name, stream in self.streams.items()
         }
-        return [{name: parts[i] for name, parts in dealt.items()} for i in range(steps)]
+        return [{name: parts[i] for name, parts in dealt.items()} for i in range(len(self._terms), steps)]
 
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
@@ -230,6 +234,8 @@ class Training:
             record["val_risk"] = None if risks is None else risks[i]
             history.append(record)
         self._keep_best(risks)
+        self._steps_before += len(self._terms)
+        self._terms, self._row_counts = [], []
         return records
 
     def _set_learning_rate(self) -> None:
@@ -296,6 +302,37 @@ class Training:
                 self._best_risks[i] = risks[i]
         if any(improved):
             self.model.keep(improved)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole state of the training between two steps, copied: all that must be kept to go on exactly."""
+        return copy.deepcopy(
+            {
+                "epoch": self.epoch,
+                "terms": self._terms,
+                "term_names": self._term_names,
+                "row_counts": self._row_counts,
+                "steps_before": self._steps_before,
+                "model": self.model.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "objective": self.objective.state_dict(),
+                "histories": self.histories,
+                "best_epochs": self.best_epochs,
+                "best_risks": self._best_risks,
+            }
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a kept state; to be called within :meth:`started`, before the first step."""
+        state = copy.deepcopy(state)
+        amid = len(state["terms"]) > 0  # then the epoch is begun once more, and its first steps are skipped
+        self.epoch = state["epoch"] - amid
+        self._resumed = (state["terms"], state["row_counts"]) if amid else None
+        self._term_names, self._steps_before = state["term_names"], state["steps_before"]
+        self.model.load_state_dict(state["model"], steps=self._steps_before + len(state["terms"]))
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.objective.load_state_dict(state["objective"])
+        self.histories, self.best_epochs = state["histories"], state["best_epochs"]
+        self._best_risks = state["best_risks"]
 
     def results(self) -> list[Trained]:
         """What came of each job, in their order."""

@@ -44,6 +44,18 @@ class Model:
         state: dict[str, Tensor] = self.modules[0].state_dict()
         return state
 
+    def state_dict(self) -> dict[str, Any]:
+        """Weights as they stand and as they were at their best."""
+        return {"weights": self.state(), "best": self._best}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict[str, Any], steps: int) -> None:
+        """Go on from a kept state, after this many steps."""
+        for name, value in self.state().items():
+            value.copy_(state["weights"][name])
+        self._best = state["best"]
+        self._set_passes(steps)
+
     def keep(self, improved: Sequence[bool]) -> None:
         """Remember the weights of those models that have improved."""
         if improved[0]:
@@ -67,6 +79,10 @@ class Model:
         for layer in self._dropouts():
             layer.passes += 1
             layer.calls = 0
+
+    def _set_passes(self, steps: int) -> None:
+        for layer in self._dropouts():
+            layer.passes.fill_(steps)
 
     def _dropouts(self) -> list[CountedDropout]:
         return [layer for module in self.modules for layer in module.modules() if isinstance(layer, CountedDropout)]
@@ -120,11 +136,18 @@ class StackedModel(Model):
             yield
 
     def tick(self) -> None:
-        for name, buffer in self._buffers.items():
-            if name.endswith("passes"):
-                buffer += 1
+        for buffer in self._passes():
+            buffer += 1
         for layer in self._dropouts():
             layer.calls = 0
+
+    def _set_passes(self, steps: int) -> None:
+        for buffer in self._passes():
+            buffer.fill_(steps)
+
+    def _passes(self) -> list[Tensor]:
+        counted = [name for name, layer in self.modules[0].named_modules() if isinstance(layer, CountedDropout)]
+        return [self._buffers[f"{name}.passes"] for name in counted]
 
 
 def can_stack(modules: Sequence[nn.Module]) -> bool:
