@@ -316,6 +316,7 @@ def test_what_looks_odd_but_is_right_works(blobs: Blobs, tmp_path: Any) -> None:
         ({"module": nn.Linear(5, 2)}, "one logit per row"),
         ({"module": nn.Linear(4, 1)}, "the module fails on rows of shape"),
         ({"module": nn.LSTM(5, 1)}, "got tuple"),
+        ({"module": nn.Linear}, "the module fails on rows of shape"),
         ({"module": nn.Linear(5, 1).requires_grad_(False)}, "parameters to learn"),
         ({"X": np.full((460, 5), np.datetime64("2026-01-01"))}, "X must be numbers"),
         ({"lr_milestones": None}, "lr_milestones must be"),

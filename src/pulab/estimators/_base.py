@@ -333,20 +333,11 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _new_module(self, task: Task, stage: str) -> nn.Module:
         with seeded(task.seeds["weights" + stage], task.device):
-            match self.module:
-                case None:
-                    module = default_net(self.row_shape_)
-                case nn.Module():
-                    module = copy.deepcopy(self.module)
-                case _:
-                    # A copy here too: a function may give out the same module every time.
-                    module = copy.deepcopy(self.module()) if callable(self.module) else self.module
-            if not isinstance(module, nn.Module):
-                raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
-            module = module.to(task.device, task.dtype)
-            if len(self.row_shape_) == 3:
-                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            try:  # a look at two rows: a module that does not fit fails here, a lazy one gets its parameters
+            try:
+                module = self._make_module().to(task.device, task.dtype)
+                if len(self.row_shape_) == 3:
+                    module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+                # A look at two rows: a module that does not fit fails here, a lazy one gets its parameters.
                 with torch.no_grad():
                     out = logits(module.eval(), task.rows[torch.arange(2, device=task.device)])
             except PulabError:
@@ -354,9 +345,19 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             except Exception as error:
                 reason = " ".join(str(error).split())[:200]
                 raise InputError(f"the module fails on rows of shape {self.row_shape_}: {reason}.") from error
-            if not out.is_floating_point() or not any(p.requires_grad for p in module.parameters()):
-                raise InputError("the module must have parameters to learn and give floating-point logits.")
+        if not out.is_floating_point() or not any(p.requires_grad for p in module.parameters()):
+            raise InputError("the module must have parameters to learn and give floating-point logits.")
         return module
+
+    def _make_module(self) -> nn.Module:
+        if self.module is None:
+            return default_net(self.row_shape_)
+        module = self.module
+        if callable(module) and not isinstance(module, nn.Module):
+            module = module()
+        if not isinstance(module, nn.Module):
+            raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
+        return copy.deepcopy(module)  # of a function's result too: it may give out the same one every time
 
     def _progress(self) -> AbstractContextManager[OnEpoch]:
         if not self.verbose:
