@@ -32,6 +32,9 @@ def loss_curves(rows: Rows, term: str, title: str) -> str:
         axes.plot(epochs, mean, color=colour, label=method, linewidth=1.6)
         axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
     axes.set(title=title, xlabel="epoch")
+    if term == "loss":  # methods differ by orders of magnitude; what is below a thousandth lies on the floor
+        axes.set_yscale("log", nonpositive="clip")
+        axes.set_ylim(bottom=max(1e-3, axes.get_ylim()[0]))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, labelcolor=INK)
     return _svg(figure)
 
