@@ -102,7 +102,7 @@ def test_flags_are_as_they_were() -> None:
         "bench": {
             "list": ["--json"],
             "run": ["--datasets", "--device", "--methods", "--out", "--trials", "recipe"],
-            "show": ["--datasets", "--json", "--methods", "--rows", "--trials", "recipe"],
+            "show": ["--datasets", "--format", "--json", "--methods", "--rows", "--trials", "recipe"],
         },
     }
 

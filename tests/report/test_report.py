@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from pulab.bench.paper import table_cells
 from pulab.report.html import demo_page
+from pulab.report.paper import as_markdown, results
 from pulab.report.tables import by_dataset, cells
 
 
@@ -52,3 +54,35 @@ def test_the_page_stands_alone() -> None:
     fetched = re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']*)|url\((?!['"]?#)([^)]*)|<script|@import|<link""", page)
     assert not fetched
     assert demo_page([row for row in rows() if row["method"] == "nnpu"]).count("<svg") == 2
+
+
+def paper_rows(specs: Any, errors: list[float], risk: float) -> list[dict[str, Any]]:
+    return [
+        {"spec": spec.digest, "test_error": error, "recovery_error": error + 1, "val_risk": risk}
+        for spec, error in zip(specs, errors, strict=True)
+    ]
+
+
+def test_the_papers_cells_are_all_known() -> None:
+    """Nine image cells in each of Tables 1 to 3 and fifteen in Table 4, besides the tuned setting."""
+    for table, count in ((1, 9), (2, 9), (3, 9), (4, 15)):
+        found = results(table_cells(table), [])
+        assert len([result for result in found if result.setting == "paper"]) == count
+        assert all(result.paper_mean > 3 for result in found)
+
+
+def test_tuned_is_chosen_by_validation_risk_and_only_from_a_whole_grid() -> None:
+    cells = [cell for cell in table_cells(2, trials=2) if cell.dataset == "mnist" and cell.method == "joint"]
+    printed, tuned = cells
+    rows = paper_rows(printed.candidates[0], [5.0, 7.0], risk=0.5)
+    for i, specs in enumerate(tuned.candidates):
+        # The lowest risk (i = 3) has the highest test error: it must be taken all the same.
+        rows += paper_rows(specs, [1.0, 1.0] if i != 3 else [9.0, 11.0], risk=0.1 if i == 3 else 0.2)
+    first, second = results(cells, rows)
+    assert (first.setting, first.mean, first.n) == ("paper", 6.0, 2)
+    assert (second.setting, second.mean, second.n) == ("tuned", 10.0, 2)
+    assert (second.paper_mean, second.paper_std) == (3.69, 0.69)
+    assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no |" in as_markdown([second])
+    unfinished = results(cells, rows[:-1])[1]
+    assert (unfinished.mean, unfinished.n) == (None, 0)
+    assert "not run" in as_markdown([unfinished])

@@ -4,7 +4,7 @@ Two settings of `joint` are kept apart: `paper`, the printed hyper-parameters, a
 data set (and per prior, in Table 4) by the mean validation risk over the trials, never by test error.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -20,7 +20,7 @@ class Experiment:
     net: str
     shared: dict[str, Any]
     methods: dict[str, dict[str, Any]]
-    grid: dict[str, list[Any]] = field(default_factory=dict)
+    grid: list[dict[str, Any]]  # changes to `joint` that `tuned` is chosen from; {} is the printed setting
 
 
 _MNIST = Experiment(
@@ -32,7 +32,10 @@ _MNIST = Experiment(
         "pubn-n": {"lr": 1e-2, "lr_sigma": 1e-2, "tau": 0.9},
         "joint": {"lr": 5e-3, "r": 10, "e_start": 20, "lambda_init": 10.0, "alpha": 10.0, "beta": 2.0},
     },
-    grid={"lambda_init": [2.0, 5.0, 10.0], "beta": [2.0, 3.0], "positive_loss": ["sigmoid", "logistic"]},
+    grid=[
+        {"lambda_init": lambda_init, "beta": beta, "positive_loss": loss}
+        for lambda_init, beta, loss in product((2.0, 5.0, 10.0), (2.0, 3.0), ("sigmoid", "logistic"))
+    ],
 )
 
 
@@ -47,12 +50,13 @@ def _cifar(tau: float) -> Experiment:
             "pubn-n": {"lr": 1e-3, "lr_sigma": 1e-3, "tau": tau, **falling},
             "joint": {"lr": 1e-3, "r": 10, "e_start": 20, "lambda_init": 0.5, "alpha": 2.0, "beta": 0.5},
         },
-        grid={"weight_decay": [0.0, 1e-4], "beta": [0.5, 1.0]},
+        grid=[{}, {"weight_decay": 0.0}, {"beta": 1.0}, {"weight_decay": 0.0, "beta": 1.0}],
     )
 
 
 PAPER = {"mnist": _MNIST, "cifar10-vehicles": _cifar(tau=0.9), "cifar10-mammals": _cifar(tau=0.7)}
 PRIORS = (0.3, 0.4, 0.5, 0.6, 0.7)
+INITS = ("negative", "random", "prior")
 
 
 def runs(dataset: str, method: str, trials: int, prior: float | None = None, **changes: Any) -> list[RunSpec]:
@@ -67,22 +71,82 @@ def runs(dataset: str, method: str, trials: int, prior: float | None = None, **c
 
 def grid(dataset: str, trials: int, prior: float | None = None) -> list[RunSpec]:
     """Every point of the grid that `tuned` is chosen from."""
-    axes = PAPER[dataset].grid
-    points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-    return [spec for point in points for spec in runs(dataset, "joint", trials, prior, **point)]
+    return [spec for point in PAPER[dataset].grid for spec in runs(dataset, "joint", trials, prior, **point)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the paper's tables, and the runs that ours is made of.
+
+    A fixed setting has one candidate; `tuned` has the points of the grid, of which the rows will choose.
+    """
+
+    table: int
+    dataset: str
+    prior: float
+    method: str
+    setting: str
+    init: str | None
+    metric: str
+    candidates: tuple[tuple[RunSpec, ...], ...]
+
+
+def table_cells(table: int, trials: int = 10) -> list[Cell]:
+    """The image cells of one of the paper's four tables. Table 3 takes another metric from the runs of Table 2."""
+    if table == 1:
+        return [c for d in PAPER for c in _cells_of_inits(d, trials)]
+    if table == 4:
+        return [c for prior in PRIORS for c in _cells_of_methods(4, "mnist", prior, "test_error", trials)]
+    metric = "test_error" if table == 2 else "recovery_error"
+    return [c for d in PAPER for c in _cells_of_methods(table, d, None, metric, trials)]
+
+
+def _cells_of_inits(dataset: str, trials: int) -> list[Cell]:
+    prior = PAPER[dataset].sampling.prior
+    cells = []
+    for init in INITS:
+        change: dict[str, Any] = {} if init == "prior" else {"init": init}  # the first is Table 2's run, too
+        specs = tuple(runs(dataset, "joint", trials, **change))
+        cells.append(Cell(1, dataset, prior, "joint", "paper", init, "test_error", (specs,)))
+    return cells
+
+
+def _cells_of_methods(table: int, dataset: str, prior: float | None, metric: str, trials: int) -> list[Cell]:
+    shown = PAPER[dataset].sampling.prior if prior is None else prior
+    cells = []
+    for method in PAPER[dataset].methods:
+        init = "prior" if method == "joint" else None
+        specs = tuple(runs(dataset, method, trials, prior))
+        cells.append(Cell(table, dataset, shown, method, "paper", init, metric, (specs,)))
+    points = grid(dataset, trials, prior)
+    by_point = tuple(tuple(points[i : i + trials]) for i in range(0, len(points), trials))
+    return [*cells, Cell(table, dataset, shown, "joint", "tuned", "prior", metric, by_point)]
+
+
+def table_runs(table: int, trials: int = 10) -> list[RunSpec]:
+    """Every run that a table needs, once."""
+    specs = [s for cell in table_cells(table, trials) for candidate in cell.candidates for s in candidate]
+    return list({spec.digest: spec for spec in specs}.values())
 
 
 def table_1(trials: int = 10) -> list[RunSpec]:
     """The paper's Table 1, images: three kinds of initial labels."""
-    changes: list[dict[str, Any]] = [{"init": "negative"}, {"init": "random"}, {}]  # the last as in Table 2
-    return [s for d in PAPER for change in changes for s in runs(d, "joint", trials, **change)]
+    return table_runs(1, trials)
 
 
 def table_2(trials: int = 10) -> list[RunSpec]:
-    """The paper's Tables 2 and 3, images: nnPU, PUbN\\N and joint on the same samplings."""
-    return [s for d in PAPER for method in PAPER[d].methods for s in runs(d, method, trials)]
+    """The paper's Table 2, images: nnPU, PUbN\\N and joint on the same samplings, joint as printed and tuned."""
+    return table_runs(2, trials)
+
+
+def table_3(trials: int = 10) -> list[RunSpec]:
+    """The paper's Table 3, images: recovery error of the same runs."""
+    return table_runs(3, trials)
 
 
 def table_4(trials: int = 10) -> list[RunSpec]:
     """The paper's Table 4: MNIST with other shares of positives."""
-    return [s for prior in PRIORS for method in _MNIST.methods for s in runs("mnist", method, trials, prior)]
+    return table_runs(4, trials)
+
+
+TABLES = {"paper-table-1": 1, "paper-table-2": 2, "paper-table-3": 3, "paper-table-4": 4}

@@ -39,5 +39,6 @@ RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
     "defaults": defaults,
     "paper-table-1": paper.table_1,
     "paper-table-2": paper.table_2,
+    "paper-table-3": paper.table_3,
     "paper-table-4": paper.table_4,
 }

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -187,22 +187,34 @@ def bench_show(
     methods: Names = None,
     trials: Trials = None,
     rows: Annotated[Path | None, typer.Option(help="The folder of the rows; the committed ones by default.")] = None,
+    form: Annotated[str, typer.Option("--format", help="md, csv or json.")] = "md",
     as_json: Json = False,
 ) -> None:
-    """Show a recipe's results: test error, mean ± std over n trials."""
+    """Show a recipe's results: mean ± std over n trials and, for the paper's tables, the paper's beside ours."""
+    from pulab._validation import check_choice
     from pulab.bench import committed_rows, rows_of
-    from pulab.report.tables import by_dataset, cells
+    from pulab.bench.paper import TABLES, table_cells
+    from pulab.report import paper, tables
 
+    form = "json" if as_json else form
+    check_choice("--format", form, ("md", "csv", "json"))
     folder = rows or committed_rows()
-    found = rows_of(_specs(recipe, datasets, methods, trials), folder)
+    specs = _specs(recipe, datasets, methods, trials)
+    found = rows_of(specs, folder)
     if not found:
-        raise InputError(
-            f"there are no rows of {recipe} in {folder}. Run `pulab bench run {recipe}`, then pass --rows runs."
-        )
-    if as_json:
-        console.print_json([cell._asdict() for cell in cells(found)])
+        raise InputError(f"{folder} holds no rows of {recipe}. Run `pulab bench run {recipe}`, then pass --rows runs.")
+    if recipe in TABLES:
+        wanted = {(spec.dataset, spec.method) for spec in specs}
+        cells = [cell for cell in table_cells(TABLES[recipe], trials or 10) if (cell.dataset, cell.method) in wanted]
+        results: list[Any] = paper.results(cells, found)
+        text = paper.as_markdown(results) if form == "md" else tables.as_csv(results)
     else:
-        print(by_dataset(found))
+        results = tables.cells(found)
+        text = tables.by_dataset(found) if form == "md" else tables.as_csv(results)
+    if form == "json":
+        console.print_json([cell._asdict() for cell in results])
+    else:
+        print(text.rstrip("\n"))
 
 
 def _specs(recipe: str, datasets: str | None, methods: str | None, trials: int | None) -> "list[RunSpec]":

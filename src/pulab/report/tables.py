@@ -1,5 +1,7 @@
 """Means over trials."""
 
+import csv
+import io
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -82,3 +84,12 @@ def plain(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     rows = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in (header, *lines))
     return "\n".join(row.rstrip() for row in rows)
+
+
+def as_csv(found: Sequence[Any]) -> str:
+    """Named tuples as comma-separated values, a line each."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(found[0]._fields)
+    writer.writerows(found)
+    return out.getvalue()
