@@ -7,7 +7,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from pulab.bench import METHODS, RECIPES, committed_rows, rows_of
+from pulab.bench import METHODS, RECIPES, committed_rows, read_rows, rows_of
 from pulab.bench.paper import table_cells, table_runs
 from pulab.report.paper import as_markdown, results
 from pulab.report.tables import by_dataset, by_method, markdown, plain
@@ -35,9 +35,43 @@ def paper_table(table: int) -> str:
     return as_markdown([result for result in results(cells, rows) if result.n])
 
 
+def measured(name: str, columns: dict[str, str]) -> str:
+    rows = read_rows([committed_rows() / "performance" / f"{name}.jsonl"])
+    return markdown(list(columns.values()), [[_number(row[key]) for key in columns] for row in rows])
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+def gpu_seconds() -> str:
+    lines = []
+    for path in sorted((committed_rows() / "paper").glob("*.jsonl")):
+        rows = read_rows([path])
+        for method in dict.fromkeys(row["method"] for row in rows):
+            mine = [row for row in rows if row["method"] == method]
+            mean = sum(row["seconds"] for row in mine) / len(mine)
+            lines.append([path.stem, f"`{method}`", len(mine), f"{mean:.3g}"])
+    return markdown(["rows", "method", "trials", "seconds a trial"], lines)
+
+
+COST = {"n_u": "unlabeled rows", "epochs": "epochs", "seconds": "seconds", "gib_beyond_the_data": "GiB beyond the data"}
+MNIST_CPU = {
+    "cores": "cores",
+    "trials": "trials",
+    "plain_seconds_per_100_epochs": "plain, s a trial of 100 epochs",
+    "ours_seconds_per_100_epochs": "ours",
+    "ratio": "ratio",
+}
+
 TABLES = {
     "README.md": {"demo": demo, "methods": methods},
     "docs/defaults.md": {"table": defaults},
+    "docs/performance.md": {
+        "cost": partial(measured, "cost", COST),
+        "mnist-cpu": partial(measured, "mnist-cpu", MNIST_CPU),
+        "gpu": gpu_seconds,
+    },
     "docs/paper.md": {f"table-{table}": partial(paper_table, table) for table in (1, 2, 3, 4)},
 }
 

@@ -1,7 +1,7 @@
 """Device, number type and seeds: the little that pulab asks of torch's global state, and gives back."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 
 import numpy as np
@@ -36,6 +36,10 @@ def resolve_dtype(dtype: str | torch.dtype) -> tuple[torch.dtype, torch.dtype | 
     return DTYPES[name], AUTOCAST.get(name)
 
 
+_LOCK = RLock()  # torch's generator, thread count and flags are one for all threads
+_one_thread = {"fits": 0, "before": 0}
+
+
 @contextmanager
 def cpu_threads(work: int) -> Iterator[None]:
     """One thread for steps of little work (rows × weights), torch's own number for others; put back afterwards.
@@ -43,17 +47,27 @@ def cpu_threads(work: int) -> Iterator[None]:
     Small steps gain nothing from a second thread, and lose everything to it where the cores are busy: a table's fit
     took 10 s with one thread and up to 70 s with two, on a busy machine with two cores.
     """
-    before = torch.get_num_threads()
-    if work < 10**8:
+    if work >= 10**8:
+        yield
+        return
+    with _LOCK:  # of fits in several Python threads the first one in looks, the last one out puts back
+        if not _one_thread["fits"]:
+            _one_thread["before"] = torch.get_num_threads()
+        _one_thread["fits"] += 1
         torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _LOCK:
+            _one_thread["fits"] -= 1
+            if not _one_thread["fits"]:
+                torch.set_num_threads(_one_thread["before"])
 
 
-def fast_convolutions() -> AbstractContextManager[None]:
+def fast_convolutions(device: torch.device) -> AbstractContextManager[None]:
     """Let cuDNN try its kernels and keep the fastest, unless torch has been told to be deterministic."""
+    if device.type != "cuda":
+        return nullcontext()
     strict = torch.are_deterministic_algorithms_enabled()
     flags: AbstractContextManager[None] = torch.backends.cudnn.flags(
         enabled=torch.backends.cudnn.enabled,
@@ -73,9 +87,6 @@ class Seeds:
     def __getitem__(self, purpose: str) -> int:
         sequence = np.random.SeedSequence([self._seed, *purpose.encode()])
         return int(sequence.generate_state(1, np.uint64)[0] >> 1)
-
-
-_LOCK = RLock()  # torch's generator is one for all threads
 
 
 @contextmanager

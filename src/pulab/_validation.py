@@ -58,6 +58,10 @@ def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     except ValueError as error:
         if "could not convert" in str(error):
             raise InputError(f"X must be numbers, but: {error}. Encode such columns, say with skrub.") from None
+        if "contains NaN" in str(error):
+            raise InputError(
+                "Input X contains NaN. Networks need numbers everywhere: impute first, say with SimpleImputer."
+            ) from None
         raise
     if X.dtype.kind not in "buif":
         raise InputError(f"X must be numbers, got {X.dtype}. Encode such columns, say with skrub.")
@@ -87,6 +91,8 @@ def check_labels(y: Any, n_rows: int, *, classes: Array | None = None, name: str
     """
     if y is None:
         raise InputError("estimator requires y to be passed, but the target y is None.")
+    if hasattr(y, "dtype") and type(y).__module__.startswith("pandas") and not isinstance(y.dtype, np.dtype):
+        y = np.asarray(y, dtype=object)  # pandas' own types: values as they are, missing ones as missing
     y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         check_consistent_length(np.empty(n_rows), y)

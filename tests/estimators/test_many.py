@@ -99,6 +99,8 @@ def test_fit_many_on_a_cpu() -> None:
         assert largest_difference(clf, estimator.fit(d.X, d.s)) == 0
     with pytest.raises(ValueError, match="a data set per estimator"):
         fit_many(estimators, [])
+    with pytest.raises(ValueError, match="a dict with X and y"):
+        fit_many(estimators[:1], [(data[0].X, data[0].s)])
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,36 @@ def lambda_free_module() -> nn.Module:
     return nn.Linear(5, 1)
 
 
+def test_threads_get_the_same_bits_and_leave_nothing_behind(blobs: Blobs) -> None:
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            fitted = list(pool.map(lambda seed: make("joint", random_state=seed % 2).fit(blobs.X, blobs.s), range(8)))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert all(same_weights(clf, fitted[i % 2]) for i, clf in enumerate(fitted))
+
+
+def test_fit_learns_inside_no_grad_too(blobs: Blobs) -> None:
+    with torch.inference_mode():
+        clf = make("joint").fit(blobs.X, blobs.s)
+    assert same_weights(clf, make("joint").fit(blobs.X, blobs.s))
+
+
+def test_an_interrupted_fit_is_no_fit(blobs: Blobs) -> None:
+    class Interrupted(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training:
+                raise KeyboardInterrupt
+            return super().forward(x)
+
+    clf = make("joint", module=Interrupted(5, 1))
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(blobs.X, blobs.s)
+    assert not [name for name in vars(clf) if name.endswith("_")]
+
+
 def test_global_state_is_left_alone(blobs: Blobs) -> None:
     net = nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.Linear(8, 1))
     np.random.seed(5)  # noqa: NPY002
@@ -109,6 +140,7 @@ def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
         "words": (np.where(s == 1, "yes", "no"), "no", "yes"),
         "word or none": (np.where(s == 1, "churned", None), "not churned", "churned"),
         "pandas": (pd.Series(np.where(s == 1, 1, 0)).astype("Int64").replace(0, pd.NA), 0, 1),
+        "pandas boolean": (pd.array(s == 1, dtype="boolean"), False, True),
         "polars": (pl.Series(np.where(s == 1, 1, None).tolist()), 0, 1),
         "list": (s.tolist(), 0, 1),
     }

@@ -69,7 +69,7 @@ def run_fleet(specs: Sequence[RunSpec], device: str = "auto") -> list[Row]:
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
     given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
     start = time.perf_counter()
-    fitted = fit_many(estimators, given)
+    fitted = fit_many(estimators, given, n_jobs=1)
     seconds = (time.perf_counter() - start) / len(specs)
     return [_row(spec, t.train, clf, seconds) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
 

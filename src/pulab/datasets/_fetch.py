@@ -42,8 +42,8 @@ def fetch(source: Source) -> Path:
     return find([source.path]) or download(source)
 
 
-def download(source: Source) -> Path:
-    """Download to the cache, under another name until the checksum is right."""
+def download(source: Source, places: Sequence[str] = ()) -> Path:
+    """Download to the cache, under another name until the checksum is right; ``places`` is what was looked for."""
     import pooch
 
     target = cache_folder() / source.path
@@ -56,7 +56,7 @@ def download(source: Source) -> Path:
             downloader=pooch.HTTPDownloader(progressbar=False, timeout=30),
         )
     except Exception as error:  # pooch lets through whatever requests, the disk or the checksum raise
-        looked = ", ".join(str(folder / source.path) for folder in data_folders())
+        looked = ", ".join(str(folder / place) for folder in data_folders() for place in places or [source.path])
         raise DataNotFoundError(
             f"{target.name} is not on this machine (looked for {looked}) and could not be downloaded from {source.url} "
             f"({_reason(error)}). Put the file at one of these places, or set PULAB_DATA to a folder that holds "
@@ -67,4 +67,4 @@ def download(source: Source) -> Path:
 
 def _reason(error: Exception) -> str:
     text = str(error).splitlines()[0] if str(error) else ""
-    return f"{type(error).__name__}: {text[:120]}".rstrip(": ")
+    return f"{type(error).__name__}: {text[:200]}".rstrip(": ")

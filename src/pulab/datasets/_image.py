@@ -100,7 +100,7 @@ def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
     Read are the binary and the python version, as folders (``cifar-10-batches-bin``, ``cifar-10-batches-py``) or as the
     archives they come in, below ``$PULAB_DATA`` or the user's cache; the binary one is downloaded if there is none.
     """
-    place = find(CIFAR_PLACES) or download(CIFAR_BINARY)
+    place = find(CIFAR_PLACES) or download(CIFAR_BINARY, CIFAR_PLACES)
     try:
         batches = _read_cifar(place)
     except Exception as error:  # unpickling and unpacking damaged bytes can raise anything

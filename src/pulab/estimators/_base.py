@@ -91,7 +91,9 @@ SHARED_DOCS = {
     validation_fraction : float in [0, 1)
         Share of P and of U that is held out to choose the epoch by, where ``fit`` gets no validation set. 0: the last
         epoch is kept.
-    dtype : {"float32", "float64"}
+    dtype : {"float32", "float64", "bfloat16"}
+        Of weights and data. With "bfloat16" these stay float32 and the network computes in bfloat16: for large networks
+        on a GPU.
     device : {"auto", "cpu", "cuda"} or torch.device
     random_state : int, RandomState or None
     verbose : int
@@ -189,7 +191,7 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         X_val, y_val : like X and y, optional
             Rows to choose the epoch by. Without them ``validation_fraction`` of P and of U is held out.
         """
-        return self._fit_task(self._prepare(X, y, X_val, y_val))
+        return self._fit({"X": X, "y": y, "X_val": X_val, "y_val": y_val})
 
     def decision_function(self, X: Any) -> Array:
         """Logits: above 0 where a row is more likely positive than not."""
@@ -224,8 +226,7 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     # From arrays to a fitted module ----------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Task:
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)  # a fit that fails must not leave half of an old one behind
+        self._forget()
         self._check_shared_params()
         self._check_params()
         if (X_val is None) != (y_val is None):
@@ -297,10 +298,19 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             X = self.scaler_(X, str(dtype).removeprefix("torch."))
         return Rows(X, dtype, device)
 
-    def _fit_task(self, task: Task) -> Self:
-        with self._progress() as on_epoch:
-            fit_tasks([self], [task], on_epoch=on_epoch)
+    def _fit(self, given: dict[str, Any]) -> Self:
+        try:
+            with torch.inference_mode(False), torch.enable_grad(), self._progress() as on_epoch:
+                fit_tasks([self], [self._prepare(**given)], on_epoch=on_epoch)
+        except BaseException:  # Ctrl-C, too
+            self._forget()
+            raise
         return self
+
+    def _forget(self) -> None:
+        """Not fitted any more: a fit that fails must not leave half of itself, or of an old one, behind."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
 
     def _stages(self, task: Task) -> Stages:
         """Yield a training, take what came of it. A method of two stages yields twice."""

@@ -16,7 +16,7 @@ def fit_many(
     estimators: Sequence[BasePUClassifier],
     datasets: Sequence[Mapping[str, Any]],
     *,
-    n_jobs: int | None = None,
+    n_jobs: int | None = -1,
     side_by_side: int = 4,
 ) -> list[Any]:
     """Fit many estimators, each to the result it has alone, in less time than one after another.
@@ -31,7 +31,7 @@ def fit_many(
     datasets : sequence of dict
         What to pass to each ``fit``: ``{"X": …, "y": …}``, and ``X_val``, ``y_val`` where there are any.
     n_jobs : int or None
-        Processes on a CPU, as for scikit-learn.
+        Processes on a CPU, as for scikit-learn; -1 is one a core.
     side_by_side : int
         How many larger networks a GPU trains at a time.
 
@@ -42,12 +42,15 @@ def fit_many(
     >>> digits = load_digits(positive=(0,))
     >>> trials = [make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=seed) for seed in range(2)]
     >>> estimators = [JointPUClassifier(prior=pu.prior, epochs=5, random_state=0) for pu in trials]
-    >>> fitted = fit_many(estimators, [{"X": pu.X, "y": pu.s} for pu in trials])
+    >>> fitted = fit_many(estimators, [{"X": pu.X, "y": pu.s} for pu in trials], n_jobs=1)
     >>> [clf.best_epoch_ <= 5 for clf in fitted]
     [True, True]
     """
     if len(estimators) != len(datasets):
         raise InputError(f"fit_many needs a data set per estimator, got {len(estimators)} and {len(datasets)}.")
+    for estimator, data in zip(estimators, datasets, strict=True):
+        if not isinstance(estimator, BasePUClassifier) or not isinstance(data, Mapping) or not {"X", "y"} <= set(data):
+            raise InputError("fit_many needs pulab's network classifiers, and for each a dict with X and y.")
     fresh = [clone(estimator) for estimator in estimators]
     if all(resolve_device(estimator.device).type == "cuda" for estimator in fresh):
         tasks = [estimator._prepare(**data) for estimator, data in zip(fresh, datasets, strict=True)]

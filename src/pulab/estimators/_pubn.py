@@ -157,7 +157,7 @@ class PUbNClassifier(BasePUClassifier):
         X_negative : like X, optional
             Known negatives, which need not be representative. ``validation_fraction`` of them is held out.
         """
-        return self._fit_task(self._prepare(X, y, X_val, y_val, X_negative=X_negative))
+        return self._fit({"X": X, "y": y, "X_val": X_val, "y_val": y_val, "X_negative": X_negative})
 
     def _prepare(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, X_negative: Any = None) -> Task:
         task = super()._prepare(X, y, X_val, y_val)

@@ -353,7 +353,7 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
         torch.cuda.synchronize(device)
     threads = cpu_threads(max(training.work for training in trainings))
-    with threads, fast_convolutions(), _all_started(trainings):
+    with threads, fast_convolutions(device), _all_started(trainings):
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if t.epoch < t.schedule.epochs]:
             first = going[0][0]
             # For random numbers that a user's module draws by itself; our own are functions of each model's seed.

@@ -1,0 +1,45 @@
+"""Cost of a joint fit in rows and epochs, and memory beyond the data at ten million unlabeled rows.
+
+    python benchmarks/cost.py
+
+Time should be linear in n_u and in epochs; memory should be n_u × r numbers and what indices need, not n_u × epochs.
+"""
+
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+from _common import report
+
+from pulab import JointPUClassifier
+
+
+def fit(n_u: int, epochs: int) -> tuple[float, float]:
+    """Seconds of a fit, and GiB that it took beyond the data."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_u + 1000, 4), dtype=np.float32)
+    s = np.zeros(len(X), dtype=np.int8)
+    s[:1000] = 1
+    shared = {"e_start": 1, "batch_size_u": 8192, "device": "cpu", "random_state": 0}
+    clf = JointPUClassifier(prior=0.3, module=torch.nn.Linear(4, 1), epochs=epochs, **shared)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    clf.fit(X, s)
+    seconds = time.perf_counter() - start
+    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
+
+
+SIZES = [(10**6, 5), (2 * 10**6, 5), (4 * 10**6, 5), (10**6, 10), (10**6, 20), (10**7, 12)]
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        n_u, epochs = map(int, sys.argv[1:])
+        fit(1000, 1)  # what happens once in a process stays out of the timing
+        seconds, gib = fit(n_u, epochs)
+        report("cost", n_u=n_u, epochs=epochs, seconds=seconds, gib_beyond_the_data=gib)
+    else:  # each in a process of its own: the peak of memory is a process's
+        for n_u, epochs in SIZES:
+            subprocess.run([sys.executable, __file__, str(n_u), str(epochs)], check=True)
