@@ -156,9 +156,8 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     # What a method says of itself ------------------------------------------------------------------------------
 
-    def _objective(self, task: Task, schedule: Schedule) -> Objective:
-        """What the loop minimises for this method."""
-        raise NotImplementedError
+    # What the loop minimises for this method; one of two stages (PUbN) overrides `_stages` instead.
+    _objective: Callable[[Task, Schedule], Objective]
 
     def _check_params(self) -> None:
         """Refuse hyper-parameters of the method's own that make no sense."""
