@@ -5,7 +5,7 @@ import platform
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from multiprocessing import active_children, get_context, parent_process
@@ -23,26 +23,30 @@ from pulab.bench.store import Row
 from pulab.datasets import DATASETS, PUSample, Split, Trial
 from pulab.errors import InputError
 
+OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
+SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 4  # runs of a fleet: one batched network, or networks side by side
+
+
+def ignore(runs: float) -> None:
+    """Nobody waits."""
+
 
 def run_all(
-    specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None, fleet: int = 40
+    specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None, on_progress: OnProgress = ignore
 ) -> Iterator[Row]:
     """Rows of these runs as they get done: one process of one thread a core, or fleets of runs on a GPU."""
     specs = list(specs)
     jobs = min(jobs or cpu_count(), len(specs))
-    if _is_cuda(device):
-        for start in range(0, len(specs), fleet):
-            yield from run_fleet(specs[start : start + fleet], device)
-        return
-    if jobs <= 1:
-        for spec in specs:
-            yield run(spec, device)
+    if _is_cuda(device) or jobs <= 1:
+        for fleet in _fleets(specs) if _is_cuda(device) else [[spec] for spec in specs]:
+            yield from run_fleet(fleet, device, on_progress)
         return
     context = get_context("spawn")  # a forked torch may hang
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
         running = [pool.submit(run, spec, device) for spec in specs]
         try:
             for done in as_completed(running):
+                on_progress(1)
                 yield done.result()
         except BaseException:  # an error or Ctrl-C: nobody waits for what the others are at
             for worker in active_children():
@@ -56,9 +60,22 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
     return row
 
 
-def run_fleet(specs: Sequence[RunSpec], device: str = "auto") -> list[Row]:
+def _fleets(specs: Sequence[RunSpec]) -> Iterator[list[RunSpec]]:
+    """Runs to train at once, in their order but for those of other networks, which have fleets of their own."""
+    from pulab.nets import NETS
+    from pulab.training import can_stack
+
+    by_net: dict[str | None, list[RunSpec]] = {}
+    for spec in specs:
+        by_net.setdefault(spec.net, []).append(spec)
+    for net, mine in by_net.items():
+        size = SMALL_AT_ONCE if net is None or can_stack([NETS[net]()]) else LARGE_AT_ONCE
+        yield from (mine[start : start + size] for start in range(0, len(mine), size))
+
+
+def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = ignore) -> list[Row]:
     """Train many at once, each to the result it has alone. Their seconds are shares of the time of all."""
-    from pulab.estimators import fit_many
+    from pulab.estimators import fit_in_step
 
     trials = []
     for spec in specs:
@@ -69,7 +86,7 @@ def run_fleet(specs: Sequence[RunSpec], device: str = "auto") -> list[Row]:
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
     given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
     start = time.perf_counter()
-    fitted = fit_many(estimators, given, n_jobs=1)
+    fitted = fit_in_step(estimators, given, side_by_side=LARGE_AT_ONCE, on_progress=on_progress)
     seconds = (time.perf_counter() - start) / len(specs)
     return [_row(spec, t.train, clf, seconds) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
 
@@ -142,7 +159,9 @@ def _circumstances(device: str) -> Row:
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
-    """The commit that the code runs from, if it runs from a checkout."""
+    """The commit that the code runs from: of its checkout, or as the environment has it where there is no git."""
+    if "PULAB_COMMIT" in os.environ:
+        return os.environ["PULAB_COMMIT"]
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)

@@ -32,7 +32,7 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Any]:
-    """A bar on stderr; call what it yields after each piece of work."""
+    """A bar on stderr; call what it yields with how much has been done since."""
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
@@ -42,7 +42,7 @@ def progress(description: str, total: int) -> Iterator[Any]:
     ]
     with Progress(*columns, console=err) as bars:
         bar = bars.add_task(description, total=total)
-        yield lambda: bars.advance(bar)
+        yield lambda done: bars.advance(bar, done)
 
 
 def fail(error: BaseException) -> int:

@@ -237,8 +237,7 @@ def _run(specs: "list[RunSpec]", device: str, keep: "Callable[[Row], None]" = la
 
     rows = []
     with console.progress("training", len(specs)) as advance:
-        for row in run_all(specs, device=device):
+        for row in run_all(specs, device=device, on_progress=advance):
             keep(row)
             rows.append(row)
-            advance()
     return rows

@@ -1,7 +1,7 @@
 """The classifiers."""
 
 from pulab.estimators._joint import JointPUClassifier
-from pulab.estimators._many import fit_many
+from pulab.estimators._many import fit_in_step, fit_many
 from pulab.estimators._pubn import PUbNClassifier
 from pulab.estimators._risk import NaivePUClassifier, NNPUClassifier, PNClassifier, UPUClassifier
 
@@ -12,5 +12,6 @@ __all__ = [
     "PNClassifier",
     "PUbNClassifier",
     "UPUClassifier",
+    "fit_in_step",
     "fit_many",
 ]

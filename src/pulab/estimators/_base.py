@@ -126,6 +126,9 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     # A supervised or naive method opposes P to the rows that are not P, whatever the scenario.
     _u_is_population = True
 
+    # How many trainings a fit is made of.
+    _n_trainings = 1
+
     prior: float | None
     scenario: str
     module: ModuleLike

@@ -1,6 +1,6 @@
 """Many fits at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from sklearn.base import clone
 from pulab._torch import resolve_device
 from pulab.errors import InputError
 from pulab.estimators._base import BasePUClassifier, fit_tasks
+from pulab.training import Record
 
 
 def fit_many(
@@ -51,13 +52,35 @@ def fit_many(
     for estimator, data in zip(estimators, datasets, strict=True):
         if not isinstance(estimator, BasePUClassifier) or not isinstance(data, Mapping) or not {"X", "y"} <= set(data):
             raise InputError("fit_many needs pulab's network classifiers, and for each a dict with X and y.")
+    if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
+        return fit_in_step(estimators, datasets, side_by_side=side_by_side)
     fresh = [clone(estimator) for estimator in estimators]
-    if all(resolve_device(estimator.device).type == "cuda" for estimator in fresh):
-        tasks = [estimator._prepare(**data) for estimator, data in zip(fresh, datasets, strict=True)]
-        fit_tasks(fresh, tasks, batched=True, side_by_side=side_by_side)
-        return fresh
     fitted: list[Any] = Parallel(n_jobs)(delayed(_fit)(e, data) for e, data in zip(fresh, datasets, strict=True))
     return fitted
+
+
+def fit_in_step(
+    estimators: Sequence[BasePUClassifier],
+    datasets: Sequence[Mapping[str, Any]],
+    *,
+    side_by_side: int = 4,
+    on_progress: Callable[[float], None] = lambda fits: None,
+) -> list[Any]:
+    """Fit copies of these in this process, all at once.
+
+    ``on_progress`` is told after every epoch of every one of them which part of a fit that was.
+    """
+    an_epoch = len(estimators) / sum(estimator._n_trainings for estimator in estimators)
+    fresh = [clone(estimator) for estimator in estimators]
+    with torch.inference_mode(False), torch.enable_grad():
+        tasks = [estimator._prepare(**data) for estimator, data in zip(fresh, datasets, strict=True)]
+
+        def on_epoch(record: Record, epochs: int) -> None:
+            on_progress(an_epoch / epochs)
+
+        batched = all(task.device.type == "cuda" for task in tasks)
+        fit_tasks(fresh, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
+    return fresh
 
 
 def _fit(estimator: BasePUClassifier, data: Mapping[str, Any]) -> BasePUClassifier:

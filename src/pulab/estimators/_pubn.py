@@ -113,6 +113,8 @@ class PUbNClassifier(BasePUClassifier):
     True
     """
 
+    _n_trainings = 2
+
     tau: float
     rho: float | None
     lr_sigma: float | None

@@ -16,6 +16,7 @@ from pulab.training.loop import (
     run_in_step,
 )
 from pulab.training.memory import LabelRing
+from pulab.training.models import can_stack
 from pulab.training.rows import Rows, Stream
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Stream",
     "Trained",
     "Training",
+    "can_stack",
     "ignore",
     "predict_logits",
     "run_in_step",

@@ -13,6 +13,12 @@ Positions = dict[str, Tensor]
 WARM_UP = 3  # libraries choose their kernels, and the optimiser makes its state, in the first steps
 
 
+def warn_of_fallback(what: str, error: Exception) -> None:
+    """Say that the slow way is taken, and why."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    warnings.warn(f"{what}: {reason}", PulabWarning, stacklevel=3)
+
+
 class CapturedStep:
     """Calls a step function; from the fourth call with batches of a size on, replays a recording of it.
 
@@ -51,8 +57,7 @@ class CapturedStep:
                 output = self._step(inputs)
         except Exception as error:
             self._refused = True
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            warnings.warn(f"steps are launched one by one, not as a CUDA graph: {reason}", PulabWarning, stacklevel=2)
+            warn_of_fallback("steps are launched one by one, not as a CUDA graph", error)
             return False
         finally:
             gc.enable()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pulab._torch import Seeds, cpu_threads, fast_convolutions, seeded
 from pulab.errors import TrainingError
-from pulab.training.capture import CapturedStep
+from pulab.training.capture import CapturedStep, warn_of_fallback
 from pulab.training.models import Model, StackedModel
 from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
 
@@ -168,11 +168,14 @@ class Training:
                 fused=True,
                 capturable=self._on_gpu,
             )
-            self._take_step = CapturedStep(self._step) if self._on_gpu else self._step
+            if self._worth_compiling:
+                self.model.compile()
+            self._take_step = CapturedStep(self._sure_step) if self._on_gpu else self._step
             try:
                 yield
             finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
                 self._take_step = self._step
+                self.model.compiled = None
             self.model.restore_best()
         self._refuse_nan()
 
@@ -192,6 +195,18 @@ class Training:
     @property
     def _on_gpu(self) -> bool:
         return self.device.type == "cuda"
+
+    @property
+    def _worth_compiling(self) -> bool:
+        """Long trainings of large networks in bfloat16: there it makes up for the minute it takes (benchmarks/).
+
+        Not where torch must be deterministic: it chooses its kernels by the clock.
+        """
+        if not self._on_gpu or len(self.jobs) > 1 or self.schedule.autocast is None:
+            return False
+        steps = self.schedule.epochs * self.schedule.steps(len(self.streams["u"]))
+        large = steps >= 5000 and sum(weights.numel() for weights in self.model.parameters()) >= 10**6
+        return large and not torch.are_deterministic_algorithms_enabled()
 
     # An epoch: begin, take the steps, end ------------------------------------------------------------------------
 
@@ -226,11 +241,11 @@ class Training:
 
     def end_epoch(self) -> list[Record]:
         """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
-        extra = self.objective.end_epoch(self.epoch)
+        extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
         risks = self._validation_risks()
         records = self._summaries()
         for i, (record, history) in enumerate(zip(records, self.histories, strict=True)):
-            record |= {name: value[i].tolist() for name, value in extra.items()}
+            record |= {name: values[i] for name, values in extra.items()}
             record["val_risk"] = None if risks is None else risks[i]
             history.append(record)
         self._keep_best(risks)
@@ -244,6 +259,17 @@ class Training:
                 group["lr"].fill_(self.schedule.lr_at(self.epoch))
             else:
                 group["lr"] = self.schedule.lr_at(self.epoch)
+
+    def _sure_step(self, positions: Positions) -> Tensor:
+        """A step; if the compiled module fails, by the module itself."""
+        try:
+            return self._step(positions)
+        except Exception as error:
+            if self.model.compiled is None:
+                raise
+            self.model.compiled = None
+            warn_of_fallback("the module runs as it is, not compiled", error)
+            return self._step(positions)
 
     def _step(self, positions: Positions) -> Tensor:
         """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
@@ -389,8 +415,9 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
 
 def predict_stream(model: Model, stream: Stream, autocast: torch.dtype | None = None) -> Tensor:
     """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
-    at_once = min(max(64, 2**20 // max(1, math.prod(stream.rows.shape[1:]))), 16384)
     device = stream.index.device.type
+    numbers = 2**24 if device == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
+    at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
     with torch.inference_mode(), torch.autocast(device, autocast, enabled=autocast is not None):
         parts = [model.forward(stream[part]) for part in torch.split(stream.positions(), at_once, dim=1)]
         return torch.cat(parts, dim=1).to(stream.rows.dtype)

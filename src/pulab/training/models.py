@@ -18,6 +18,7 @@ class Model:
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         self.modules = list(modules)
+        self.compiled: nn.Module | None = None  # stands for the module in training
         self._best: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -32,7 +33,15 @@ class Model:
         batch = x[0]
         if batch.ndim == 4:  # 1.2 × faster convolutions on a CPU (and more on a GPU) than in torch's default order
             batch = batch.contiguous(memory_format=torch.channels_last)
-        return logits(self.modules[0], batch)[None]
+        module = self.modules[0]
+        if self.compiled is not None and module.training:
+            module = self.compiled
+        return logits(module, batch)[None]
+
+    def compile(self) -> None:
+        """Let torch fuse what it can of a training pass; the first one then takes a minute."""
+        compiled: Any = torch.compile(self.modules[0], dynamic=False)
+        self.compiled = compiled
 
     def train(self, mode: bool) -> None:
         """Training or evaluation mode."""
