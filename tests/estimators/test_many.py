@@ -7,6 +7,7 @@ from torch import nn
 
 from pulab import JointPUClassifier, NNPUClassifier, PUbNClassifier, fit_many
 from pulab.estimators._base import BasePUClassifier, fit_tasks
+from pulab.training import fleet as fleet_module
 from tests.conftest import Blobs
 
 
@@ -64,6 +65,15 @@ def test_side_by_side_equals_alone_to_the_bit() -> None:
     for one, other in zip(alone(fleet("float32")), together(fleet("float32"), side_by_side=5), strict=True):
         assert largest_difference(one, other) == 0
         assert one.history_ == other.history_
+
+
+def test_all_that_are_alike_are_trained_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An odd one out (another loss on the positives, another method) must not send the others off alone."""
+    sizes: list[int] = []
+    training = fleet_module._training
+    monkeypatch.setattr(fleet_module, "_training", lambda jobs: (sizes.append(len(jobs)), training(jobs))[1])
+    together(fleet("float32"), batched=True)
+    assert sorted(sizes) == [1, 2, 2, 2, 3]  # joint with the logistic loss, nnpu, PUbN's two stages, the other joint
 
 
 def test_the_modules_come_back_as_they_were_made() -> None:

@@ -24,7 +24,7 @@ from pulab.datasets import DATASETS, PUSample, Split, Trial
 from pulab.errors import InputError
 
 OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
-SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 4  # runs of a fleet: one batched network, or networks side by side
+SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs of a fleet: one batched network, or networks side by side
 
 
 def ignore(runs: float) -> None:

@@ -1,7 +1,7 @@
 """The paper's method: a network and soft pseudo-labels of the unlabeled rows, optimised jointly."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -56,10 +56,12 @@ class JointObjective:
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         return nnpu_risk(g["p"], g["u"], self._numbers["prior"]).value
 
-    def stack(self, others: Sequence[Self]) -> Self | None:
+    @property
+    def kind(self) -> Hashable:
+        return self._epochs, self._e_start, self._positive_loss, self.labels.r
+
+    def stack(self, others: Sequence[Self]) -> Self:
         fleet = [self, *others]
-        if len({(o._epochs, o._e_start, o._positive_loss, o.labels.r) for o in fleet}) > 1:
-            return None
         numbers = {name: torch.cat([o._numbers[name] for o in fleet]) for name in self._numbers}
         labels = LabelRing.stack([o.labels for o in fleet])
         return type(self)(labels, numbers, self._epochs, self._e_start, self._positive_loss)

@@ -65,10 +65,8 @@ class PUbNObjective(MemorylessObjective):
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         return upu_risk(g["p"], g["u"], self._prior).value
 
-    def stack(self, others: Sequence[Self]) -> Self | None:
+    def stack(self, others: Sequence[Self]) -> Self:
         fleet = [self, *others]
-        if super().stack(others) is None:
-            return None
         sigma = {name: torch.cat([o._sigma[name] for o in fleet]) for name in self._sigma}
         return type(self)(sigma, torch.cat([o._eta for o in fleet]), self._prior, self._rho)
 

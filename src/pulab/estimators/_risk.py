@@ -20,7 +20,7 @@ class RiskObjective(MemorylessObjective):
     """Minimise a risk of P and U logits; choose the epoch by the same risk with the sigmoid loss."""
 
     def __init__(self, risk: RiskFunction, prior: float, loss: str, **options: float) -> None:
-        super().__init__(risk, prior, loss, options)
+        super().__init__(risk, prior, loss, *options.items())
         self._risk, self._prior, self._loss, self._options = risk, prior, LOSSES[loss], options
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:

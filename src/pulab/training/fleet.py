@@ -37,10 +37,8 @@ def _alike(jobs: Sequence[Job]) -> Iterable[list[int]]:
         groups.setdefault(_kind(job), []).append(i)
     for group in groups.values():
         members = [jobs[i] for i in group]
-        first = members[0]
-        stacked = first.objective.stack([job.objective for job in members[1:]])
         dense = all(stream.rows.sparse is None for job in members for stream in job.streams.values())
-        if dense and stacked is not None and can_stack([job.module for job in members]):
+        if dense and can_stack([job.module for job in members]):
             yield group
         else:
             yield from ([i] for i in group)
@@ -50,12 +48,9 @@ def _kind(job: Job) -> Any:
     sizes = tuple((name, len(stream)) for name, stream in job.streams.items())
     held_out = job.validation and tuple((name, len(stream)) for name, stream in job.validation.items())
     shape = next(iter(job.streams.values())).rows.shape[1:]
-    return type(job.module), type(job.objective), job.schedule, sizes, held_out, shape, job.name
+    return type(job.module), type(job.objective), job.objective.kind, job.schedule, sizes, held_out, shape, job.name
 
 
 def _training(jobs: Sequence[Job]) -> Training:
     first = jobs[0].objective
-    objective = first if len(jobs) == 1 else first.stack([job.objective for job in jobs[1:]])
-    if objective is None:
-        raise ValueError("these jobs cannot be trained as one")
-    return Training(jobs, objective)
+    return Training(jobs, first if len(jobs) == 1 else first.stack([job.objective for job in jobs[1:]]))

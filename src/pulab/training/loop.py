@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
@@ -51,8 +51,12 @@ class Objective(Protocol):
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         """From the logits of the whole validation set to the numbers whose lowest epoch is kept."""
 
-    def stack(self, others: Sequence[Self]) -> Self | None:
-        """This objective and others as one for many models; None where they differ in more than numbers."""
+    @property
+    def kind(self) -> Hashable:
+        """What objectives must have in common to be stacked."""
+
+    def stack(self, others: Sequence[Self]) -> Self:
+        """This objective and others of its kind as one for many models."""
 
     def state_dict(self) -> dict[str, Any]:
         """All that must be kept to go on exactly."""
@@ -62,9 +66,11 @@ class Objective(Protocol):
 
 
 class MemorylessObjective:
-    """The parts of an objective that keeps nothing from one epoch to the next; ``kind`` tells which can be stacked."""
+    """The parts of an objective that keeps nothing from one epoch to the next."""
 
-    def __init__(self, *kind: Any) -> None:
+    kind: Hashable
+
+    def __init__(self, *kind: Hashable) -> None:
         self.kind = kind
 
     def begin_epoch(self, epoch: int) -> None:
@@ -74,9 +80,9 @@ class MemorylessObjective:
         """Nothing to add."""
         return {}
 
-    def stack(self, others: Sequence[Self]) -> Self | None:
-        """One serves all, if they are of one kind."""
-        return self if all(other.kind == self.kind for other in others) else None
+    def stack(self, others: Sequence[Self]) -> Self:
+        """One serves all."""
+        return self
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing to keep."""
