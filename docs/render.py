@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pulab.bench import METHODS, RECIPES, committed_rows, read_rows, rows_of
 from pulab.bench.paper import table_cells, table_runs
-from pulab.report.paper import as_markdown, results
+from pulab.report.paper import HEADER, as_lines, results
 from pulab.report.tables import by_dataset, by_method, markdown, plain
 
 ROOT = Path(__file__).parents[1]
@@ -26,13 +26,13 @@ def methods() -> str:
 
 
 def defaults() -> str:
-    return by_dataset(rows_of(RECIPES["defaults"](), committed_rows()))
+    return markdown(*by_dataset(rows_of(RECIPES["defaults"](), committed_rows())))
 
 
 def paper_table(table: int) -> str:
     cells = table_cells(table)
     rows = rows_of(table_runs(table), committed_rows())
-    return as_markdown([result for result in results(cells, rows) if result.n])
+    return markdown(HEADER, as_lines(result for result in results(cells, rows) if result.n))
 
 
 def measured(name: str, columns: dict[str, str]) -> str:

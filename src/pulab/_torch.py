@@ -1,5 +1,6 @@
 """Device, number type and seeds: the little that pulab asks of torch's global state, and gives back."""
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
@@ -77,6 +78,12 @@ def fast_convolutions(device: torch.device) -> AbstractContextManager[None]:
         allow_tf32=torch.backends.cudnn.allow_tf32,
     )
     return flags
+
+
+def be_deterministic() -> None:
+    """Torch's own switch, for the rest of the process, and what cuBLAS wants to see with it before it starts."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
 
 
 class Seeds:

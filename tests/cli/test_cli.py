@@ -101,8 +101,8 @@ def test_flags_are_as_they_were() -> None:
         "demo": ["--json", "--out", "--trials"],
         "bench": {
             "list": ["--json"],
-            "run": ["--datasets", "--device", "--methods", "--out", "--trials", "recipe"],
-            "show": ["--datasets", "--format", "--json", "--methods", "--rows", "--trials", "recipe"],
+            "run": ["--datasets", "--deterministic", "--device", "--methods", "--out", "--trials", "recipe"],
+            "show": ["--datasets", "--format", "--json", "--methods", "--out", "--rows", "--trials", "recipe"],
         },
     }
 

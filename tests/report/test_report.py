@@ -1,14 +1,16 @@
 """Tables and pages from rows."""
 
+import json
 import re
 from typing import Any
 
 import pytest
 
-from pulab.bench.paper import table_cells
+from pulab.bench.paper import figure_2, table_cells
 from pulab.report.html import demo_page
-from pulab.report.paper import as_markdown, results
-from pulab.report.tables import by_dataset, cells
+from pulab.report.paper import HEADER, as_lines, choices, results
+from pulab.report.show import show
+from pulab.report.tables import by_dataset, cells, markdown
 
 
 def rows() -> list[dict[str, Any]]:
@@ -40,8 +42,8 @@ def test_cells() -> None:
 
 
 def test_markdown_table() -> None:
-    assert by_dataset(rows()).splitlines() == [
-        "|  | `joint` | `nnpu` | n |",
+    assert markdown(*by_dataset(rows())).splitlines() == [
+        "|  | joint | nnpu | n |",
         "| --- | --- | --- | --- |",
         "| digits | 3.00 ± 2.65 | 4.00 ± 0.00 | 3 |",
     ]
@@ -58,7 +60,13 @@ def test_the_page_stands_alone() -> None:
 
 def paper_rows(specs: Any, errors: list[float], risk: float) -> list[dict[str, Any]]:
     return [
-        {"spec": spec.digest, "test_error": error, "recovery_error": error + 1, "val_risk": risk}
+        {
+            "spec": spec.digest,
+            "test_error": error,
+            "recovery_error": error + 1,
+            "val_risk": risk,
+            "settings": spec.params,
+        }
         for spec, error in zip(specs, errors, strict=True)
     ]
 
@@ -82,7 +90,46 @@ def test_tuned_is_chosen_by_validation_risk_and_only_from_a_whole_grid() -> None
     assert (first.setting, first.mean, first.n) == ("paper", 6.0, 2)
     assert (second.setting, second.mean, second.n) == ("tuned", 10.0, 2)
     assert (second.paper_mean, second.paper_std) == (3.69, 0.69)
-    assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no |" in as_markdown([second])
+    assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no |" in markdown(HEADER, as_lines([second]))
+    assert choices(cells, rows) == ["mnist, prior 0.49: lambda_init 2.0, beta 3.0, positive_loss logistic"]
     unfinished = results(cells, rows[:-1])[1]
     assert (unfinished.mean, unfinished.n) == (None, 0)
-    assert "not run" in as_markdown([unfinished])
+    assert "not run" in markdown(HEADER, as_lines([unfinished]))
+    assert choices(cells, rows[:-1]) == []
+
+
+def figure_rows() -> list[dict[str, Any]]:
+    """Two trials of each method on MNIST, three epochs; PUbN's first training has a history of its own."""
+    made = []
+    for spec in figure_2(trials=2):
+        if spec.dataset == "mnist":
+            shape = {"dataset": spec.dataset, "method": spec.method, "spec": spec.digest}
+            loss = {"loss": [3.0 + spec.seed, 2.0, 1.0]}
+            first = {"loss": [9.0, 8.0, 7.0]} if spec.method == "pubn-n" else {}
+            e_start = 2 if spec.method == "joint" else None
+            made.append({**shape, "history": loss, "sigma_history": first, "settings": {"e_start": e_start}})
+    return made
+
+
+def test_figure_2() -> None:
+    """Mean and deviation over trials, both trainings of PUbN, and where the labels begin to move."""
+    specs, found = figure_2(trials=2), figure_rows()
+    points = json.loads(show("paper-figure-2", specs, found, "json", trials=2))
+    assert len(points) == 4 * 3
+    first = [p for p in points if p["epoch"] == 1]
+    assert [(p["method"], p["training"]) for p in first] == [("nnpu", 1), ("pubn-n", 1), ("pubn-n", 2), ("joint", 1)]
+    assert [(p["mean"], p["n"]) for p in first] == [(3.5, 2), (9.0, 2), (3.5, 2), (3.5, 2)]
+    assert first[0]["std"] == pytest.approx(0.5**0.5)
+    text = str(show("paper-figure-2", specs, found, "md", trials=2))
+    assert "| mnist | joint | 3.500 ± 0.707 | 2.000 ± 0.000 | 1.000 ± 0.000 | 2 |" in text
+    assert str(show("paper-figure-2", specs, found, "csv", trials=2)).count("\n") == 13
+    assert str(show("paper-figure-2", specs, found, "svg", trials=2)).startswith("<svg")
+    assert bytes(show("paper-figure-2", specs, found, "png", trials=2)).startswith(b"\x89PNG")  # type: ignore[arg-type]
+
+
+def test_the_figures_page_stands_alone() -> None:
+    page = str(show("paper-figure-2", figure_2(trials=2), figure_rows(), "html", trials=2))
+    assert '"eStart": 2' in page
+    assert "pubn-n, first training" in page
+    assert "3.500 ± 0.707" in page
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)|url\((?!['"]?#)|@import|<link|fetch\(|import\(""", page)

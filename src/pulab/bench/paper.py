@@ -150,4 +150,24 @@ def table_4(trials: int = 10) -> list[RunSpec]:
     return table_runs(4, trials)
 
 
-TABLES = {"paper-table-1": 1, "paper-table-2": 2, "paper-table-3": 3, "paper-table-4": 4}
+def figure_2(trials: int = 10) -> list[RunSpec]:
+    """The paper's Figure 2, images: training losses of the printed settings, from the runs of Table 2."""
+    return [spec for dataset in PAPER for method in PAPER[dataset].methods for spec in runs(dataset, method, trials)]
+
+
+def everything(trials: int = 10) -> list[RunSpec]:
+    """All of the paper's experiments on images: Tables 1 to 4 and Figure 2."""
+    specs = [spec for table in (2, 1, 3, 4) for spec in table_runs(table, trials)]
+    return list({spec.digest: spec for spec in specs}.values())
+
+
+# What each of these recipes shows.
+TABLES = {
+    "paper-table-1": (1,),
+    "paper-table-2": (2,),
+    "paper-table-3": (3,),
+    "paper-table-4": (4,),
+    "paper-figure-2": (),
+    "paper": (1, 2, 3, 4),
+}
+FIGURES = ("paper-figure-2", "paper")

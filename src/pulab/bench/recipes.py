@@ -1,6 +1,7 @@
 """Recipes: functions that return the runs of an experiment."""
 
 from collections.abc import Callable
+from typing import Any
 
 from pulab.bench import paper
 from pulab.bench.spec import RunSpec
@@ -34,6 +35,23 @@ def defaults(trials: int = 5) -> list[RunSpec]:
     ]
 
 
+def smoke(trials: int = 2) -> list[RunSpec]:
+    """The paper's comparisons in small: methods and initial labels on 8 × 8 digits; a minute or two on two cores."""
+    sampling = PlainSampling(n_labeled=100, n_unlabeled=1000)
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("nnpu", {}),
+        ("pubn-n", {}),
+        ("joint", {}),
+        ("joint", {"init": "negative"}),
+        ("joint", {"init": "random"}),
+    ]
+    return [
+        RunSpec("digits-images", sampling, method, seed, params={"epochs": 40, **change})
+        for method, change in changes
+        for seed in range(trials)
+    ]
+
+
 RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
     "demo": demo,
     "defaults": defaults,
@@ -41,4 +59,7 @@ RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
     "paper-table-2": paper.table_2,
     "paper-table-3": paper.table_3,
     "paper-table-4": paper.table_4,
+    "paper-figure-2": paper.figure_2,
+    "paper": paper.everything,
+    "smoke": smoke,
 }

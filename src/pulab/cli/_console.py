@@ -5,11 +5,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from pulab.errors import InputError
 
 out = Console()
 err = Console(stderr=True)
@@ -43,6 +46,20 @@ def progress(description: str, total: int) -> Iterator[Any]:
     with Progress(*columns, console=err) as bars:
         bar = bars.add_task(description, total=total)
         yield lambda done: bars.advance(bar, done)
+
+
+def check_file(path: Path) -> None:
+    """Refuse a place where no file can be, before any work is done for it."""
+    if not path.parent.is_dir() or path.is_dir():
+        raise InputError(f"--out must be a file in a folder that is there, got {path}.")
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file all at once, or not at all, and say so."""
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+    unfinished.replace(path)
+    err.print(f"wrote {path}")
 
 
 def fail(error: BaseException) -> int:

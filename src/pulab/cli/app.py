@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -107,8 +107,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Train five methods on scikit-learn's digits, print their errors and write a page about it."""
-    if not out.parent.is_dir() or out.is_dir():
-        raise InputError(f"--out must be a file in a folder that is there, got {out}.")
+    console.check_file(out)
     from pulab.bench import RECIPES
     from pulab.report.html import demo_page
     from pulab.report.tables import by_method, cells
@@ -117,15 +116,12 @@ def demo(
     rows = _run(specs, device="cpu")
     order = {spec.digest: i for i, spec in enumerate(specs)}
     rows.sort(key=lambda row: order[row["spec"]])
-    unfinished = out.with_name(f"{out.name}.part")
-    unfinished.write_text(demo_page(rows), encoding="utf-8")
-    unfinished.replace(out)
+    console.write_whole(out, demo_page(rows))
     if as_json:
         console.print_json([cell._asdict() for cell in cells(rows)])
     else:
         title = "Even or odd: 50 labelled, 1,000 unlabeled digits (mean ± std over n trials)"
         console.print_table(title, *by_method(rows))
-    console.err.print(f"wrote {out}")
 
 
 bench = typer.Typer(help="Run experiments and show what came of them.")
@@ -166,6 +162,7 @@ def bench_run(
     trials: Trials = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
+    deterministic: Annotated[bool, typer.Option("--deterministic", help="The same bits every time; slower.")] = False,
 ) -> None:
     """Run a recipe. What is done already is skipped, so that a killed run goes on where it was."""
     from pulab.bench import append_row, rows_of
@@ -177,6 +174,10 @@ def bench_run(
     left = [spec for spec in specs if spec.digest not in done]
     if done:
         console.err.print(f"{len(done)} of {len(specs)} runs are done already")
+    if deterministic:
+        from pulab._torch import be_deterministic
+
+        be_deterministic()
     _run(left, device, lambda row: append_row(out / f"{recipe}.jsonl", row))
 
 
@@ -187,34 +188,35 @@ def bench_show(
     methods: Names = None,
     trials: Trials = None,
     rows: Annotated[Path | None, typer.Option(help="The folder of the rows; the committed ones by default.")] = None,
-    form: Annotated[str, typer.Option("--format", help="md, csv or json.")] = "md",
+    form: Annotated[
+        str | None, typer.Option("--format", help="md, html, csv or json; of a figure svg or png, too. [default: md]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file to write; its ending tells the format.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show a recipe's results: mean ± std over n trials and, for the paper's tables, the paper's beside ours."""
     from pulab._validation import check_choice
     from pulab.bench import committed_rows, rows_of
-    from pulab.bench.paper import TABLES, table_cells
-    from pulab.report import paper, tables
+    from pulab.bench.paper import FIGURES
+    from pulab.report.show import FORMATS, PICTURES, show
 
-    form = "json" if as_json else form
-    check_choice("--format", form, ("md", "csv", "json"))
+    ending = out.suffix.removeprefix(".") if out else ""
+    form = "json" if as_json else form or ending or "md"
+    check_choice("--format", form, (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS)
+    if form == "png" and out is None:
+        raise InputError("a PNG needs a file to go to. Pass --out figure.png.")
+    if out is not None:
+        console.check_file(out)
     folder = rows or committed_rows()
     specs = _specs(recipe, datasets, methods, trials)
     found = rows_of(specs, folder)
     if not found:
         raise InputError(f"{folder} holds no rows of {recipe}. Run `pulab bench run {recipe}`, then pass --rows runs.")
-    if recipe in TABLES:
-        wanted = {(spec.dataset, spec.method) for spec in specs}
-        cells = [cell for cell in table_cells(TABLES[recipe], trials or 10) if (cell.dataset, cell.method) in wanted]
-        results: list[Any] = paper.results(cells, found)
-        text = paper.as_markdown(results) if form == "md" else tables.as_csv(results)
+    shown = show(recipe, specs, found, form, trials or 10)
+    if out is None:
+        print(str(shown).rstrip("\n"))
     else:
-        results = tables.cells(found)
-        text = tables.by_dataset(found) if form == "md" else tables.as_csv(results)
-    if form == "json":
-        console.print_json([cell._asdict() for cell in results])
-    else:
-        print(text.rstrip("\n"))
+        console.write_whole(out, shown)
 
 
 def _specs(recipe: str, datasets: str | None, methods: str | None, trials: int | None) -> "list[RunSpec]":

@@ -1,4 +1,4 @@
-"""Figures as SVG text, drawn by matplotlib on a transparent ground so that they suit light and dark pages."""
+"""Figures, drawn by matplotlib on a transparent ground so that they suit light and dark pages."""
 
 import io
 from collections.abc import Sequence
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+
+from pulab.report.paper import Curve
 
 Rows = Sequence[dict[str, Any]]
 
@@ -27,16 +29,53 @@ def loss_curves(rows: Rows, term: str, title: str) -> str:
     axes = figure.subplots()
     for method in dict.fromkeys(row["method"] for row in rows):
         curves = np.array([row["history"][term] for row in rows if row["method"] == method], dtype=float)
-        mean, std, epochs = curves.mean(axis=0), curves.std(axis=0), np.arange(1, curves.shape[1] + 1)
-        colour = COLOURS.get(method, INK)
-        axes.plot(epochs, mean, color=colour, label=method, linewidth=1.6)
-        axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
+        _band(axes, curves.mean(axis=0), curves.std(axis=0), method, method)
     axes.set(title=title, xlabel="epoch")
-    if term == "loss":  # methods differ by orders of magnitude; what is below a thousandth lies on the floor
-        axes.set_yscale("log", nonpositive="clip")
-        axes.set_ylim(bottom=max(1e-3, axes.get_ylim()[0]))
+    if term == "loss":
+        _log_scale(axes)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, labelcolor=INK)
     return _svg(figure)
+
+
+def figure_2(curves: Sequence[Curve], form: str = "svg") -> str | bytes:
+    """The paper's Figure 2: a panel per data set, a line per training; a dotted line where labels begin to move."""
+    panels = list(dict.fromkeys(curve.dataset for curve in curves))
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.8 * columns, 3.2 * lines + 0.6), layout="constrained")
+    places = figure.subplots(lines, columns, squeeze=False).flatten()
+    names: dict[str, Any] = {}
+    for axes, dataset in zip(places, panels, strict=False):
+        for curve in (curve for curve in curves if curve.dataset == dataset):
+            dashed = curve.name.endswith("first training")
+            names[curve.name] = _band(
+                axes, np.array(curve.mean), np.array(curve.std), curve.method, curve.name, "--" if dashed else "-"
+            )
+            if curve.e_start is not None:
+                names["labels begin to move"] = axes.axvline(curve.e_start, color=INK, linestyle=":", linewidth=1)
+        axes.set(title=dataset, xlabel="epoch", ylabel="training loss")
+        _log_scale(axes)
+    for axes in places[len(panels) :]:
+        axes.set_axis_off()
+    figure.legend(names.values(), names.keys(), loc="outside lower center", ncols=3, frameon=False, labelcolor=INK)
+    if form == "svg":
+        return _svg(figure)
+    out = io.BytesIO()
+    figure.savefig(out, format=form, dpi=160, facecolor="white")
+    return out.getvalue()
+
+
+def _band(axes: Any, mean: Any, std: Any, method: str, label: str, style: str = "-") -> Any:
+    colour, epochs = COLOURS.get(method, INK), np.arange(1, len(mean) + 1)
+    (line,) = axes.plot(epochs, mean, style, color=colour, label=label, linewidth=1.6)
+    axes.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.18, linewidth=0)
+    return line
+
+
+def _log_scale(axes: Any) -> None:
+    """Methods differ by orders of magnitude; what is below a thousandth lies on the floor."""
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(bottom=max(1e-3, axes.get_ylim()[0]))
 
 
 def label_heatmap(histograms: Sequence[Sequence[int]]) -> str:

@@ -1,10 +1,10 @@
 """Pages that stand alone: no script, no font and no picture from anywhere else."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 from pulab.report import figures
+from pulab.report.paper import Curve
 from pulab.report.tables import cells
 
 
@@ -27,9 +27,33 @@ def demo_page(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _render(template: str, **values: Any) -> str:
-    from jinja2 import Environment
+def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve]) -> str:
+    """A recipe's tables and, where it has one, its figure to move about in."""
+    panels = [
+        {
+            "title": dataset,
+            "curves": [_curve(curve) for curve in curves if curve.dataset == dataset],
+        }
+        for dataset in dict.fromkeys(curve.dataset for curve in curves)
+    ]
+    still = figures.figure_2(curves) if curves else ""
+    return _render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still)
 
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    source = files("pulab.report").joinpath(template).read_text(encoding="utf-8")
-    return environment.from_string(source).render(**values)
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    return {
+        "name": curve.name,
+        "colour": figures.COLOURS.get(curve.method, figures.INK),
+        "dashed": curve.name.endswith("first training"),
+        "eStart": curve.e_start,
+        "mean": [float(f"{value:.4g}") for value in curve.mean],
+        "std": [float(f"{value:.4g}") for value in curve.std],
+    }
+
+
+def _render(template: str, **values: Any) -> str:
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("pulab", "report")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template(template).render(**values)

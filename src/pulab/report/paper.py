@@ -1,13 +1,14 @@
-"""The paper's tables, ours beside the paper's."""
+"""The paper's tables and its Figure 2, ours beside the paper's."""
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from pulab.bench.paper import Cell
-from pulab.report.tables import markdown, mean_std
+from pulab.bench import RunSpec
+from pulab.bench.paper import PAPER, Cell
+from pulab.report.tables import mean_std
 
 Row = Mapping[str, Any]
 Key = tuple[int, str, float, str, str | None, str]
@@ -37,7 +38,7 @@ def results(cells: Iterable[Cell], rows: Iterable[Row]) -> list[Result]:
     papers = targets()
     found = []
     for cell in cells:
-        values = _values(cell, by_digest)
+        values = [by_digest[spec.digest][cell.metric] for spec in _chosen(cell, by_digest)]
         mean, std = mean_std(values) if values else (None, None)
         paper = papers[cell.table, cell.dataset, cell.prior, cell.method, cell.init, cell.metric]
         place = (cell.table, cell.dataset, None, cell.prior, cell.method, cell.setting, cell.init, cell.metric)
@@ -45,15 +46,28 @@ def results(cells: Iterable[Cell], rows: Iterable[Row]) -> list[Result]:
     return found
 
 
-def _values(cell: Cell, by_digest: Mapping[str, Row]) -> list[float]:
-    candidates = [[by_digest[s.digest] for s in specs if s.digest in by_digest] for specs in cell.candidates]
-    if len(candidates) > 1 and any(len(c) < len(specs) for c, specs in zip(candidates, cell.candidates, strict=True)):
+def choices(cells: Iterable[Cell], rows: Iterable[Row]) -> list[str]:
+    """Which point of its grid each tuned setting is, in words."""
+    by_digest = {row["spec"]: row for row in rows}
+    found = []
+    for cell in (cell for cell in cells if cell.setting == "tuned"):
+        varied = dict.fromkeys(name for point in PAPER[cell.dataset].grid for name in point)
+        for spec in _chosen(cell, by_digest)[:1]:
+            settings = by_digest[spec.digest]["settings"]
+            point = ", ".join(f"{name} {settings[name]}" for name in varied)
+            found.append(f"{cell.dataset}, prior {cell.prior}: {point}")
+    return found
+
+
+def _chosen(cell: Cell, by_digest: Mapping[str, Row]) -> list[RunSpec]:
+    """The runs that a cell is the mean of: those of its setting, or of the best point of a grid that is all done."""
+    candidates = [[spec for spec in specs if spec.digest in by_digest] for specs in cell.candidates]
+    if len(candidates) == 1:
+        return candidates[0]
+    if any(len(done) < len(specs) for done, specs in zip(candidates, cell.candidates, strict=True)):
         return []
     # By validation risk alone; the test error of a candidate is not looked at until it is chosen.
-    chosen = (
-        min(candidates, key=lambda rows: sum(row["val_risk"] for row in rows)) if len(candidates) > 1 else candidates[0]
-    )
-    return [row[cell.metric] for row in chosen]
+    return min(candidates, key=lambda specs: sum(by_digest[spec.digest]["val_risk"] for spec in specs))
 
 
 def targets() -> dict[Key, tuple[float, float]]:
@@ -68,25 +82,22 @@ def targets() -> dict[Key, tuple[float, float]]:
     }
 
 
-def as_markdown(found: Sequence[Result]) -> str:
-    """A table with ours, the paper's, the difference, and whether ours lies within the paper's standard deviation."""
-    header = [
-        "data",
-        "prior",
-        "method",
-        "initial labels",
-        "setting",
-        "ours, %",
-        "n",
-        "paper, %",
-        "difference",
-        "within",
-    ]
-    return markdown(header, [_line(result) for result in found])
+TITLES = {
+    1: "Table 1: test error by initial labels",
+    2: "Table 2: test error",
+    3: "Table 3: recovery error, on the unlabeled rows trained on, of the runs of Table 2",
+    4: "Table 4: test error on MNIST with other shares of positives",
+}
+HEADER = ["data", "prior", "method", "initial labels", "setting", "ours, %", "n", "paper, %", "difference", "within"]
+
+
+def as_lines(found: Iterable[Result]) -> list[list[str]]:
+    """Ours, the paper's, the difference, and whether ours lies within the paper's standard deviation."""
+    return [[str(value) for value in _line(result)] for result in found]
 
 
 def _line(r: Result) -> list[object]:
-    place = [r.dataset, r.prior, f"`{r.method}`", r.init or "", r.setting]
+    place = [r.dataset, r.prior, r.method, r.init or "", r.setting]
     paper = f"{r.paper_mean:.2f} ± {r.paper_std:.2f}"
     if r.mean is None:
         return [*place, "not run", 0, paper, "", ""]
@@ -94,3 +105,73 @@ def _line(r: Result) -> list[object]:
     difference = r.mean - r.paper_mean
     within = "yes" if abs(difference) <= r.paper_std else ("better" if difference < 0 else "no")
     return [*place, f"{r.mean:.2f}{spread}", r.n, paper, f"{difference:+.2f}", within]
+
+
+class Curve(NamedTuple):
+    """The training loss of one training of a method, epoch by epoch: mean and standard deviation over n trials."""
+
+    dataset: str
+    features: str | None
+    method: str
+    training: int  # of PUbN's two; else 1
+    n: int
+    mean: list[float]
+    std: list[float]
+    e_start: int | None  # the epoch after which labels begin to move
+
+    @property
+    def name(self) -> str:
+        """What a legend calls it."""
+        two = self.method.startswith("pubn")
+        return f"{self.method}, {('first', 'second')[self.training - 1]} training" if two else self.method
+
+
+def curves(rows: Iterable[Row]) -> list[Curve]:
+    """The lines of Figure 2 that these rows allow to draw."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["dataset"], row["method"]), []).append(row)
+    found = []
+    for (dataset, method), mine in groups.items():
+        e_start = mine[0]["settings"].get("e_start")
+        histories = [name for name in ("sigma_history", "history") if mine[0][name]]
+        for training, name in enumerate(histories, start=1):
+            by_epoch = list(zip(*(row[name]["loss"] for row in mine), strict=True))
+            spread = [mean_std(values) for values in by_epoch]
+            means, stds = [m for m, _ in spread], [s or 0.0 for _, s in spread]
+            found.append(Curve(dataset, None, method, training, len(mine), means, stds, e_start))
+    return found
+
+
+class Point(NamedTuple):
+    """One epoch of a curve, for programs."""
+
+    dataset: str
+    features: str | None
+    method: str
+    training: int
+    epoch: int
+    mean: float
+    std: float
+    n: int
+
+
+def points(found: Iterable[Curve]) -> list[Point]:
+    """Curves epoch by epoch."""
+    return [
+        Point(c.dataset, c.features, c.method, c.training, epoch, mean, std, c.n)
+        for c in found
+        for epoch, (mean, std) in enumerate(zip(c.mean, c.std, strict=True), start=1)
+    ]
+
+
+CURVE_HEADER = ["data", "method", "first epoch", "at e_start", "last epoch", "n"]
+
+
+def curve_lines(found: Iterable[Curve]) -> list[list[str]]:
+    """Figure 2 in a few numbers: the loss in the first epoch, when labels begin to move, and in the last."""
+
+    def at(curve: Curve, epoch: int | None) -> str:
+        return "" if epoch is None else f"{curve.mean[epoch - 1]:.3f} ± {curve.std[epoch - 1]:.3f}"
+
+    return [[c.dataset, c.name, at(c, 1), at(c, c.e_start), at(c, len(c.mean)), str(c.n)] for c in found]

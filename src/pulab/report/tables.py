@@ -54,8 +54,8 @@ def markdown(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in body)
 
 
-def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> str:
-    """Markdown: data sets down, methods across, mean ± std of one metric."""
+def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> tuple[list[str], list[list[str]]]:
+    """Header and lines: data sets down, methods across, mean ± std of one metric."""
     chosen = cells(rows, [metric])
     methods = list(dict.fromkeys(cell.method for cell in chosen))
     datasets = list(dict.fromkeys(cell.dataset for cell in chosen))
@@ -63,10 +63,9 @@ def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> st
     lines = []
     for dataset in datasets:
         trials = {cell.n for cell in chosen if cell.dataset == dataset}
-        lines.append(
-            [dataset, *(found.get((dataset, method), "–") for method in methods), "/".join(map(str, sorted(trials)))]
-        )
-    return markdown(["", *(f"`{method}`" for method in methods), "n"], lines)
+        errors = [str(found.get((dataset, method), "–")) for method in methods]
+        lines.append([dataset, *errors, "/".join(map(str, sorted(trials)))])
+    return ["", *methods, "n"], lines
 
 
 def by_method(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -1,0 +1,87 @@
+"""A recipe's results as text, data, page or picture."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pulab.bench import RunSpec
+from pulab.bench.paper import FIGURES, TABLES, Cell, figure_2, table_cells
+from pulab.report import paper, tables
+
+Rows = Sequence[dict[str, Any]]
+FORMATS = ("md", "html", "csv", "json")
+PICTURES = ("svg", "png")  # of the recipes that have a figure
+
+
+class Section(NamedTuple):
+    """A table with a title."""
+
+    title: str
+    header: list[str]
+    lines: list[list[str]]
+    note: str = ""
+
+
+def show(recipe: str, specs: Sequence[RunSpec], rows: Rows, form: str, trials: int = 10) -> str | bytes:
+    """What these rows say about the runs of a recipe."""
+    cells = paper_cells(recipe, specs, trials)
+    curves = paper.curves(rows_of_figure(specs, rows)) if recipe in FIGURES else []
+    if form in PICTURES:
+        from pulab.report import figures
+
+        return figures.figure_2(curves, form)
+    if form in ("json", "csv"):
+        found: list[Any] = paper.results(cells, rows) or paper.points(curves) or tables.cells(rows)
+        return as_json(found) if form == "json" else tables.as_csv(found)
+    sections = (
+        [*table_sections(cells, rows), *figure_sections(curves)]
+        if recipe in TABLES
+        else [Section("", *tables.by_dataset(rows))]
+    )
+    if form == "md":
+        return "\n\n".join(_markdown(section, titled=len(sections) > 1) for section in sections)
+    from pulab.report.html import results_page
+
+    return results_page(recipe, sections, curves)
+
+
+def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int = 10) -> list[Cell]:
+    """The cells of the paper's tables that a recipe fills with these runs."""
+    wanted = {(spec.dataset, spec.method) for spec in specs}
+    cells = [cell for table in TABLES.get(recipe, ()) for cell in table_cells(table, trials)]
+    return [cell for cell in cells if (cell.dataset, cell.method) in wanted]
+
+
+def rows_of_figure(specs: Sequence[RunSpec], rows: Rows) -> Rows:
+    """Rows of the printed settings only."""
+    most = 1 + max(spec.seed for spec in specs)
+    shown = {spec.digest for spec in figure_2(most)}
+    return [row for row in rows if row["spec"] in shown]
+
+
+def table_sections(cells: Sequence[Cell], rows: Rows) -> list[Section]:
+    """A section per table, with the points that were chosen from the grids."""
+    sections = []
+    for number in dict.fromkeys(cell.table for cell in cells):
+        mine = [cell for cell in cells if cell.table == number]
+        chosen = "; ".join(paper.choices(mine, rows))
+        note = f"tuned, by validation risk: {chosen}." if chosen else ""
+        sections.append(Section(paper.TITLES[number], paper.HEADER, paper.as_lines(paper.results(mine, rows)), note))
+    return sections
+
+
+def figure_sections(curves: Sequence[paper.Curve]) -> list[Section]:
+    """Figure 2 in numbers."""
+    title = "Figure 2: training loss, each method's own"
+    return [Section(title, paper.CURVE_HEADER, paper.curve_lines(curves))] if curves else []
+
+
+def as_json(found: Sequence[Any]) -> str:
+    """Named tuples as a list of objects."""
+    return json.dumps([item._asdict() for item in found], indent=2)
+
+
+def _markdown(section: Section, titled: bool) -> str:
+    table = tables.markdown(section.header, section.lines)
+    parts = [f"## {section.title}" if titled else "", table, section.note]
+    return "\n\n".join(part for part in parts if part)
