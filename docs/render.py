@@ -35,13 +35,29 @@ def paper_table(table: int) -> str:
     return markdown(HEADER, as_lines(result for result in results(cells, rows) if result.n))
 
 
+def headline() -> str:
+    """Table 2 in short: a line per data set."""
+    found = results(table_cells(2), rows_of(table_runs(2), committed_rows()))
+    columns = {(r.method, r.setting): r for r in found}
+    lines = []
+    for dataset in dict.fromkeys(r.dataset for r in found):
+        mine = {(r.method, r.setting): r for r in found if r.dataset == dataset}
+        ours = ["not run yet" if r.mean is None else f"{r.mean:.2f} ± {r.std:.2f}" for r in mine.values()]
+        paper = mine["joint", "paper"]
+        lines.append([dataset, *ours, f"{paper.paper_mean:.2f} ± {paper.paper_std:.2f}"])
+    names = [f"`{method}`" + (", tuned" if setting == "tuned" else "") for method, setting in columns]
+    return markdown(["test error, %", *names, "`joint` in the paper"], lines)
+
+
 def measured(name: str, columns: dict[str, str]) -> str:
     rows = read_rows([committed_rows() / "performance" / f"{name}.jsonl"])
     return markdown(list(columns.values()), [[_number(row[key]) for key in columns] for row in rows])
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+def _number(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def gpu_seconds() -> str:
@@ -55,6 +71,23 @@ def gpu_seconds() -> str:
     return markdown(["rows", "method", "trials", "seconds a trial"], lines)
 
 
+BF16_CPU = {"fit": "fit", "float32": "float32, s", "bfloat16": "bfloat16, s", "ratio": "ratio"}
+MNIST_GPU = {
+    "device": "device",
+    "trials": "trials in a fleet",
+    "plain_seconds": "plain, s a trial",
+    "our_seconds": "ours",
+    "ratio": "ratio",
+}
+CIFAR10_GPU = {
+    "device": "device",
+    "fleet": "fleet",
+    "plain_images_per_second": "plain, images/s",
+    "our_images_per_second": "ours",
+    "ratio": "ratio",
+    "seconds_a_trial": "s a trial of 200 epochs",
+    "warm_up_seconds": "before the fourth epoch, s",
+}
 COST = {"n_u": "unlabeled rows", "epochs": "epochs", "seconds": "seconds", "gib_beyond_the_data": "GiB beyond the data"}
 MNIST_CPU = {
     "cores": "cores",
@@ -65,11 +98,14 @@ MNIST_CPU = {
 }
 
 TABLES = {
-    "README.md": {"demo": demo, "methods": methods},
+    "README.md": {"demo": demo, "paper": headline, "methods": methods},
     "docs/defaults.md": {"table": defaults},
     "docs/performance.md": {
         "cost": partial(measured, "cost", COST),
         "mnist-cpu": partial(measured, "mnist-cpu", MNIST_CPU),
+        "bf16-cpu": partial(measured, "bf16-cpu", BF16_CPU),
+        "mnist-gpu": partial(measured, "mnist-gpu", MNIST_GPU),
+        "cifar10-gpu": partial(measured, "cifar10-gpu", CIFAR10_GPU),
         "gpu": gpu_seconds,
     },
     "docs/paper.md": {f"table-{table}": partial(paper_table, table) for table in (1, 2, 3, 4)},

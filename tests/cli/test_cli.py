@@ -107,6 +107,13 @@ def test_flags_are_as_they_were() -> None:
     }
 
 
+def test_showing_works_without_torch(tmp_path: Path) -> None:
+    page = tmp_path / "paper.html"
+    code = "import sys; sys.modules['torch'] = None; from pulab.cli import main; main()"
+    subprocess.run([sys.executable, "-c", code, "bench", "show", "paper", "--out", str(page)], check=True)
+    assert "Table 4" in page.read_text(encoding="utf-8")
+
+
 def test_listing_loads_no_torch() -> None:
     code = "import sys, pulab.cli.app, pulab.bench.methods, pulab.datasets; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

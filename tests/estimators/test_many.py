@@ -7,6 +7,7 @@ from torch import nn
 
 from pulab import JointPUClassifier, NNPUClassifier, PUbNClassifier, fit_many
 from pulab.estimators._base import BasePUClassifier, fit_tasks
+from pulab.training import Training
 from pulab.training import fleet as fleet_module
 from tests.conftest import Blobs
 
@@ -126,6 +127,35 @@ def test_fleets_on_a_gpu() -> None:
             assert largest_difference(one, other) == 0
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_a_module_that_cannot_be_compiled_is_trained_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("no compiler here\nand a long story")
+
+    plain = together(fleet("float32")[:1])[0]
+    monkeypatch.setattr(Training, "_worth_compiling", True)
+    monkeypatch.setattr(torch, "compile", lambda module, **options: Broken())
+    with pytest.warns(UserWarning, match="as it is, not compiled: no compiler here$") as warned:
+        (clf,) = together(fleet("float32")[:1])
+    assert len(warned) == 1
+    assert largest_difference(clf, plain) == 0
+
+
+@pytest.mark.gpu
+def test_a_compiled_network_learns_what_it_learns_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def net() -> nn.Module:
+        return nn.Sequential(nn.Linear(5, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
+
+    data = Blobs("case-control")
+    shared = {"prior": 0.4, "module": net, "epochs": 8, "dtype": "bfloat16", "device": "cuda", "random_state": 0}
+    plain = JointPUClassifier(**shared).fit(data.X, data.s)
+    monkeypatch.setattr(Training, "_worth_compiling", True)
+    compiled = JointPUClassifier(**shared).fit(data.X, data.s)
+    losses = [[record["loss"] for record in clf.history_] for clf in (plain, compiled)]
+    assert np.allclose(*losses, rtol=0.05)
+    assert [type(layer) for layer in compiled.module_] == [type(layer) for layer in net()]
 
 
 @pytest.mark.gpu

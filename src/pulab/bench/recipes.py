@@ -36,7 +36,7 @@ def defaults(trials: int = 5) -> list[RunSpec]:
 
 
 def smoke(trials: int = 2) -> list[RunSpec]:
-    """The paper's comparisons in small: methods and initial labels on 8 × 8 digits; a minute or two on two cores."""
+    """The paper's comparisons in small: methods and initial labels on 8 × 8 digits; under a minute on two cores."""
     sampling = PlainSampling(n_labeled=100, n_unlabeled=1000)
     changes: list[tuple[str, dict[str, Any]]] = [
         ("nnpu", {}),

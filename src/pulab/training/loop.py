@@ -176,7 +176,7 @@ class Training:
             )
             if self._worth_compiling:
                 self.model.compile()
-            self._take_step = CapturedStep(self._sure_step) if self._on_gpu else self._step
+            self._take_step = CapturedStep(self._sure_step) if self._on_gpu else self._sure_step
             try:
                 yield
             finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
