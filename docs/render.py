@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pulab.bench import METHODS, RECIPES, committed_rows, read_rows, rows_of
 from pulab.bench.paper import table_cells, table_runs
-from pulab.report.paper import HEADER, as_lines, results
+from pulab.report.paper import HEADER, Result, as_lines, results
 from pulab.report.tables import by_dataset, by_method, markdown, plain
 
 ROOT = Path(__file__).parents[1]
@@ -42,11 +42,17 @@ def headline() -> str:
     lines = []
     for dataset in dict.fromkeys(r.dataset for r in found):
         mine = {(r.method, r.setting): r for r in found if r.dataset == dataset}
-        ours = ["not run yet" if r.mean is None else f"{r.mean:.2f} ± {r.std:.2f}" for r in mine.values()]
+        ours = [_short(r) for r in mine.values()]
         paper = mine["joint", "paper"]
         lines.append([dataset, *ours, f"{paper.paper_mean:.2f} ± {paper.paper_std:.2f}"])
     names = [f"`{method}`" + (", tuned" if setting == "tuned" else "") for method, setting in columns]
     return markdown(["test error, %", *names, "`joint` in the paper"], lines)
+
+
+def _short(r: Result) -> str:
+    if r.mean is None or r.std is None:
+        return "not run yet"
+    return f"{r.mean:.2f} ± {r.std:.2f}" + ("" if r.n == 10 else f" (n = {r.n})")
 
 
 def measured(name: str, columns: dict[str, str]) -> str:
