@@ -18,7 +18,7 @@ LAYERS = [
     ["_validation", "_torch"],
     ["losses", "nets", "datasets"],
     ["training"],
-    ["estimators"],
+    ["estimators", "text"],
     ["bench"],
     ["report"],
     ["cli"],

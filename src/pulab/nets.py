@@ -113,7 +113,7 @@ def default_net(shape: Sequence[int]) -> nn.Module:
 
 
 # Nets that a run spec can name.
-NETS: dict[str, Callable[[], nn.Module]] = {"mnist-cnn": MnistCNN, "preact-resnet-18": PreActResNet18}
+NETS: dict[str, Callable[..., nn.Module]] = {"mnist-cnn": MnistCNN, "preact-resnet-18": PreActResNet18, "mlp": MLP}
 
 
 def logits(module: nn.Module, x: Tensor) -> Tensor:

@@ -102,8 +102,27 @@ def test_flags_are_as_they_were() -> None:
         "demo": ["--json", "--out", "--trials"],
         "bench": {
             "list": ["--json"],
-            "run": ["--datasets", "--deterministic", "--device", "--methods", "--out", "--trials", "recipe"],
-            "show": ["--datasets", "--format", "--json", "--methods", "--out", "--rows", "--trials", "recipe"],
+            "run": [
+                "--datasets",
+                "--deterministic",
+                "--device",
+                "--features",
+                "--methods",
+                "--out",
+                "--trials",
+                "recipe",
+            ],
+            "show": [
+                "--datasets",
+                "--features",
+                "--format",
+                "--json",
+                "--methods",
+                "--out",
+                "--rows",
+                "--trials",
+                "recipe",
+            ],
         },
     }
 

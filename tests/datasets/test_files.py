@@ -28,7 +28,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setenv("PULAB_DATA", str(data))
     monkeypatch.setattr(fetching, "cache_folder", lambda: cache)
     monkeypatch.setattr(image, "MNIST_URL", "http://127.0.0.1:9/")
-    monkeypatch.setattr(image, "CIFAR_BINARY", fetching.Source("cifar-10-binary.tar.gz", "http://127.0.0.1:9/c", "0"))
+    nowhere = fetching.Source("cifar-10-binary.tar.gz", "http://127.0.0.1:9/c", "md5:0")
+    monkeypatch.setattr(image, "CIFAR_BINARY", nowhere)
     return data, cache
 
 
@@ -162,18 +163,18 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 def test_download_checks_and_caches(folders: tuple[Path, Path], server: str) -> None:
     _, cache = folders
-    right = fetching.Source("some/file.bin", server, hashlib.md5(b"content").hexdigest())
+    right = fetching.Source("some/file.bin", server, "md5:" + hashlib.md5(b"content").hexdigest())
     path = fetching.fetch(right)
     assert path == cache / "some" / "file.bin"
     assert path.read_bytes() == b"content"
     assert (
-        fetching.fetch(fetching.Source("some/file.bin", "http://127.0.0.1:9/", right.md5)) == path
+        fetching.fetch(fetching.Source("some/file.bin", "http://127.0.0.1:9/", right.checksum)) == path
     )  # no second download
 
 
 def test_download_with_a_wrong_checksum_leaves_nothing(folders: tuple[Path, Path], server: str) -> None:
     with pytest.raises(DataNotFoundError, match="does not match"):
-        fetching.fetch(fetching.Source("some/file.bin", server, "0" * 32))
+        fetching.fetch(fetching.Source("some/file.bin", server, "md5:" + "0" * 32))
     assert not list(folders[1].rglob("file.bin"))
 
 

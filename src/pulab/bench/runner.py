@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -17,6 +17,7 @@ from joblib import cpu_count  # knows of affinity and of containers
 
 from pulab import __version__
 from pulab._validation import check_choice
+from pulab.bench.features import FEATURES, encoded
 from pulab.bench.methods import METHODS, Method
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row
@@ -62,14 +63,13 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
 
 def _fleets(specs: Sequence[RunSpec]) -> Iterator[list[RunSpec]]:
     """Runs to train at once, in their order but for those of other networks, which have fleets of their own."""
-    from pulab.nets import NETS
     from pulab.training import can_stack
 
     by_net: dict[str | None, list[RunSpec]] = {}
     for spec in specs:
         by_net.setdefault(spec.net, []).append(spec)
     for net, mine in by_net.items():
-        size = SMALL_AT_ONCE if net is None or can_stack([NETS[net]()]) else LARGE_AT_ONCE
+        size = SMALL_AT_ONCE if net is None or can_stack([_net(mine[0])()]) else LARGE_AT_ONCE
         yield from (mine[start : start + size] for start in range(0, len(mine), size))
 
 
@@ -81,7 +81,7 @@ def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnPro
     for spec in specs:
         check_choice("dataset", spec.dataset, DATASETS)
         check_choice("method", spec.method, METHODS)
-        data = _load(spec.dataset)
+        data = _load(spec.dataset, spec.features)
         trials.append(spec.sampling.draw(data.X_train, data.y_train, spec.seed))
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
     given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
@@ -106,7 +106,7 @@ def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float) -> Row:
-    data = _load(spec.dataset)
+    data = _load(spec.dataset, spec.features)
     history = estimator.history_
     return {
         **spec.as_row(),
@@ -125,14 +125,21 @@ def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float) -> Row:
 
 def make_estimator(spec: RunSpec, prior: float, device: str = "auto") -> Any:
     """The estimator that a spec asks for, told the prior if it needs it."""
-    from pulab.nets import NETS
-
     method = METHODS[spec.method]
     if method.needs_negatives:
         raise InputError(f"{spec.method} needs known negatives, which no sampling draws. Use {spec.method}-n.")
     told = {"prior": prior} if method.needs_prior else {}
-    module = NETS[spec.net] if spec.net else None
-    return method.load()(**{**told, **spec.params}, module=module, device=device, random_state=spec.seed)
+    return method.load()(**{**told, **spec.params}, module=_net(spec), device=device, random_state=spec.seed)
+
+
+def _net(spec: RunSpec) -> Any:
+    """What makes the network that a spec names; None for the default one."""
+    from pulab.nets import NETS
+
+    if spec.net is None:
+        return None
+    make = NETS[spec.net]
+    return partial(make, FEATURES[spec.features].n_features) if spec.features else make
 
 
 def settings(estimator: Any) -> Row:
@@ -142,8 +149,9 @@ def settings(estimator: Any) -> Row:
 
 
 @lru_cache(maxsize=2)
-def _load(dataset: str) -> Split:
-    return DATASETS[dataset].load()
+def _load(dataset: str, features: str | None) -> Split:
+    data = DATASETS[dataset].load()
+    return encoded(data, features) if features else data
 
 
 def _circumstances(device: str) -> Row:

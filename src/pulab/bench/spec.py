@@ -18,6 +18,7 @@ class RunSpec:
     seed: int
     net: str | None = None  # a key of pulab.nets.NETS; None: the default net
     params: dict[str, Any] = field(default_factory=dict)
+    features: str | None = None  # a key of pulab.bench.features.FEATURES, for texts
 
     def as_row(self) -> dict[str, Any]:
         """The spec as the first columns of its result row."""
@@ -31,4 +32,6 @@ class RunSpec:
         It does not know the defaults of what is not set; those are in the row, and a test compares them with today's.
         """
         content = {**asdict(self), "sampling": [type(self.sampling).__name__, asdict(self.sampling)]}
+        if self.features is None:
+            del content["features"]  # rows are older than this field
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -137,6 +137,7 @@ def bench_root(context: typer.Context) -> None:
 
 Recipe = Annotated[str, typer.Argument(help="A name from `pulab bench list`.")]
 Names = Annotated[str | None, typer.Option(help="Only these, separated by commas.")]
+Encoder = Annotated[str | None, typer.Option(help="Features of texts: minilm (default), elmo, minilm-mean or tfidf.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="Samplings to repeat it on; by default, the recipe's.")]
 
 
@@ -160,6 +161,7 @@ def bench_run(
     datasets: Names = None,
     methods: Names = None,
     trials: Trials = None,
+    features: Encoder = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
     deterministic: Annotated[bool, typer.Option("--deterministic", help="The same bits every time; slower.")] = False,
@@ -169,7 +171,7 @@ def bench_run(
 
     if out.is_file():
         raise InputError(f"--out must be a folder, got the file {out}.")
-    specs = _specs(recipe, datasets, methods, trials)
+    specs = _specs(recipe, datasets, methods, trials, features)
     done = {row["spec"] for row in rows_of(specs, out)}
     left = [spec for spec in specs if spec.digest not in done]
     if done:
@@ -187,6 +189,7 @@ def bench_show(
     datasets: Names = None,
     methods: Names = None,
     trials: Trials = None,
+    features: Encoder = None,
     rows: Annotated[Path | None, typer.Option(help="The folder of the rows; the committed ones by default.")] = None,
     form: Annotated[
         str | None, typer.Option("--format", help="md, html, csv or json; of a figure svg or png, too. [default: md]")
@@ -197,7 +200,7 @@ def bench_show(
     """Show a recipe's results: mean ± std over n trials and, for the paper's tables, the paper's beside ours."""
     from pulab._validation import check_choice
     from pulab.bench import committed_rows, rows_of
-    from pulab.bench.paper import FIGURES
+    from pulab.bench.paper import ENCODER, FIGURES
     from pulab.report.show import FORMATS, PICTURES, show
 
     ending = out.suffix.removeprefix(".") if out else ""
@@ -208,24 +211,33 @@ def bench_show(
     if out is not None:
         console.check_file(out)
     folder = rows or committed_rows()
-    specs = _specs(recipe, datasets, methods, trials)
+    specs = _specs(recipe, datasets, methods, trials, features)
     found = rows_of(specs, folder)
     if not found:
         raise InputError(f"{folder} holds no rows of {recipe}. Run `pulab bench run {recipe}`, then pass --rows runs.")
-    shown = show(recipe, specs, found, form, trials or 10)
+    shown = show(recipe, specs, found, form, trials or 10, features or ENCODER)
     if out is None:
         print(str(shown).rstrip("\n"))
     else:
         console.write_whole(out, shown)
 
 
-def _specs(recipe: str, datasets: str | None, methods: str | None, trials: int | None) -> "list[RunSpec]":
+def _specs(
+    recipe: str, datasets: str | None, methods: str | None, trials: int | None, features: str | None
+) -> "list[RunSpec]":
     from pulab._validation import check_choice
     from pulab.bench import METHODS, RECIPES
+    from pulab.bench.features import FEATURES
+    from pulab.bench.paper import TABLES
     from pulab.datasets import DATASETS
 
     check_choice("recipe", recipe, RECIPES)
-    specs = RECIPES[recipe]() if trials is None else RECIPES[recipe](trials)
+    given = {name: value for name, value in (("trials", trials), ("features", features)) if value is not None}
+    if features is not None:
+        check_choice("--features", features, FEATURES)
+        if recipe not in TABLES:
+            raise InputError(f"--features is for the paper's recipes, got {recipe}. Leave it out.")
+    specs = RECIPES[recipe](**given)
     for names, known, field in ((datasets, DATASETS, "dataset"), (methods, METHODS, "method")):
         chosen = names.split(",") if names else list(known)
         for name in chosen:

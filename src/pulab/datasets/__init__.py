@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pulab.datasets._fetch import find
+from pulab.datasets._fetch import Source, cache_folder, data_folders, fetch, find
 from pulab.datasets._image import CIFAR_PLACES, MNIST, load_cifar10, load_digits, load_mnist
 from pulab.datasets._labelling import PaperSampling, PlainSampling, PUSample, Trial, make_pu
 from pulab.datasets._split import Split
 from pulab.datasets._tabular import load_breast_cancer, make_clusters, make_hundred_thousand, make_moons
+from pulab.datasets._text import NEWS_PLACES, load_20news
 
 __all__ = [
     "DATASETS",
@@ -16,8 +17,13 @@ __all__ = [
     "PUSample",
     "PaperSampling",
     "PlainSampling",
+    "Source",
     "Split",
     "Trial",
+    "cache_folder",
+    "data_folders",
+    "fetch",
+    "load_20news",
     "load_breast_cancer",
     "load_cifar10",
     "load_digits",
@@ -59,4 +65,5 @@ DATASETS = {
     "cifar10-mammals": Dataset(
         partial(load_cifar10, positive=(3, 4, 5, 7)), "60,000 photographs, 32 × 32 pixels", "mammals", (CIFAR_PLACES,)
     ),
+    "20news": Dataset(load_20news, "18,846 messages of 20 newsgroups", "alt, comp, misc, rec", (NEWS_PLACES,)),
 }

@@ -14,7 +14,7 @@ class Source:
 
     path: str
     url: str
-    md5: str
+    checksum: str | None  # "md5:…" or "sha256:…"; None where nobody has published one
 
 
 def cache_folder() -> Path:
@@ -50,7 +50,7 @@ def download(source: Source, places: Sequence[str] = ()) -> Path:
     try:
         pooch.retrieve(
             source.url,
-            known_hash=f"md5:{source.md5}",
+            known_hash=source.checksum,
             path=target.parent,
             fname=target.name,
             downloader=pooch.HTTPDownloader(progressbar=False, timeout=30),

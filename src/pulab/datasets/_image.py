@@ -55,7 +55,8 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 
     Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache; downloaded if they are nowhere.
     """
-    arrays = {name: _read_idx(fetch(Source(f"mnist/{name}", MNIST_URL + name, md5))) for name, md5 in MNIST.items()}
+    sources = [Source(f"mnist/{name}", MNIST_URL + name, f"md5:{md5}") for name, md5 in MNIST.items()]
+    arrays = {name: _read_idx(fetch(source)) for name, source in zip(MNIST, sources, strict=True)}
     parts: list[Any] = []
     for part in ("train", "t10k"):
         images, labels = arrays[f"{part}-images-idx3-ubyte.gz"], arrays[f"{part}-labels-idx1-ubyte.gz"]
@@ -86,7 +87,7 @@ def _read_idx(path: Path) -> Pixels:
 
 CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
 CIFAR_BINARY = Source(
-    "cifar-10-binary.tar.gz", CIFAR_URL + "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
+    "cifar-10-binary.tar.gz", CIFAR_URL + "cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"
 )
 CIFAR_TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
 CIFAR_PLACES = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")

@@ -39,21 +39,21 @@ def loss_curves(rows: Rows, term: str, title: str) -> str:
 
 def figure_2(curves: Sequence[Curve], form: str = "svg") -> str | bytes:
     """The paper's Figure 2: a panel per data set, a line per training; a dotted line where labels begin to move."""
-    panels = list(dict.fromkeys(curve.dataset for curve in curves))
+    panels = list(dict.fromkeys(curve.panel for curve in curves))
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.8 * columns, 3.2 * lines + 0.6), layout="constrained")
     places = figure.subplots(lines, columns, squeeze=False).flatten()
     names: dict[str, Any] = {}
-    for axes, dataset in zip(places, panels, strict=False):
-        for curve in (curve for curve in curves if curve.dataset == dataset):
+    for axes, panel in zip(places, panels, strict=False):
+        for curve in (curve for curve in curves if curve.panel == panel):
             dashed = curve.name.endswith("first training")
             names[curve.name] = _band(
                 axes, np.array(curve.mean), np.array(curve.std), curve.method, curve.name, "--" if dashed else "-"
             )
             if curve.e_start is not None:
                 names["labels begin to move"] = axes.axvline(curve.e_start, color=INK, linestyle=":", linewidth=1)
-        axes.set(title=dataset, xlabel="epoch", ylabel="training loss")
+        axes.set(title=panel, xlabel="epoch", ylabel="training loss")
         _log_scale(axes)
     for axes in places[len(panels) :]:
         axes.set_axis_off()

@@ -30,11 +30,8 @@ def demo_page(rows: Sequence[dict[str, Any]]) -> str:
 def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve]) -> str:
     """A recipe's tables and, where it has one, its figure to move about in."""
     panels = [
-        {
-            "title": dataset,
-            "curves": [_curve(curve) for curve in curves if curve.dataset == dataset],
-        }
-        for dataset in dict.fromkeys(curve.dataset for curve in curves)
+        {"title": panel, "curves": [_curve(curve) for curve in curves if curve.panel == panel]}
+        for panel in dict.fromkeys(curve.panel for curve in curves)
     ]
     still = figures.figure_2(curves) if curves else ""
     return _render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still)

@@ -41,7 +41,7 @@ def results(cells: Iterable[Cell], rows: Iterable[Row]) -> list[Result]:
         values = [by_digest[spec.digest][cell.metric] for spec in _chosen(cell, by_digest)]
         mean, std = mean_std(values) if values else (None, None)
         paper = papers[cell.table, cell.dataset, cell.prior, cell.method, cell.init, cell.metric]
-        place = (cell.table, cell.dataset, None, cell.prior, cell.method, cell.setting, cell.init, cell.metric)
+        place = (cell.table, cell.dataset, cell.features, cell.prior, cell.method, cell.setting, cell.init, cell.metric)
         found.append(Result(*place, mean, std, len(values), *paper))
     return found
 
@@ -88,7 +88,19 @@ TITLES = {
     3: "Table 3: recovery error, on the unlabeled rows trained on, of the runs of Table 2",
     4: "Table 4: test error on MNIST with other shares of positives",
 }
-HEADER = ["data", "prior", "method", "initial labels", "setting", "ours, %", "n", "paper, %", "difference", "within"]
+HEADER = [
+    "data",
+    "features",
+    "prior",
+    "method",
+    "initial labels",
+    "setting",
+    "ours, %",
+    "n",
+    "paper, %",
+    "difference",
+    "within",
+]
 
 
 def as_lines(found: Iterable[Result]) -> list[list[str]]:
@@ -97,7 +109,7 @@ def as_lines(found: Iterable[Result]) -> list[list[str]]:
 
 
 def _line(r: Result) -> list[object]:
-    place = [r.dataset, r.prior, r.method, r.init or "", r.setting]
+    place = [r.dataset, r.features or "", r.prior, r.method, r.init or "", r.setting]
     paper = f"{r.paper_mean:.2f} ± {r.paper_std:.2f}"
     if r.mean is None:
         return [*place, "not run", 0, paper, "", ""]
@@ -120,6 +132,11 @@ class Curve(NamedTuple):
     e_start: int | None  # the epoch after which labels begin to move
 
     @property
+    def panel(self) -> str:
+        """The title of its panel."""
+        return f"{self.dataset}, {self.features}" if self.features else self.dataset
+
+    @property
     def name(self) -> str:
         """What a legend calls it."""
         two = self.method.startswith("pubn")
@@ -139,7 +156,8 @@ def curves(rows: Iterable[Row]) -> list[Curve]:
             by_epoch = list(zip(*(row[name]["loss"] for row in mine), strict=True))
             spread = [mean_std(values) for values in by_epoch]
             means, stds = [m for m, _ in spread], [s or 0.0 for _, s in spread]
-            found.append(Curve(dataset, None, method, training, len(mine), means, stds, e_start))
+            features = mine[0].get("features")
+            found.append(Curve(dataset, features, method, training, len(mine), means, stds, e_start))
     return found
 
 
@@ -174,4 +192,4 @@ def curve_lines(found: Iterable[Curve]) -> list[list[str]]:
     def at(curve: Curve, epoch: int | None) -> str:
         return "" if epoch is None else f"{curve.mean[epoch - 1]:.3f} ± {curve.std[epoch - 1]:.3f}"
 
-    return [[c.dataset, c.name, at(c, 1), at(c, c.e_start), at(c, len(c.mean)), str(c.n)] for c in found]
+    return [[c.panel, c.name, at(c, 1), at(c, c.e_start), at(c, len(c.mean)), str(c.n)] for c in found]

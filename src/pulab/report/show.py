@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pulab.bench import RunSpec
-from pulab.bench.paper import FIGURES, TABLES, Cell, figure_2, table_cells
+from pulab.bench.paper import ENCODER, FIGURES, TABLES, Cell, figure_2, table_cells
 from pulab.report import paper, tables
 
 Rows = Sequence[dict[str, Any]]
@@ -22,10 +22,13 @@ class Section(NamedTuple):
     note: str = ""
 
 
-def show(recipe: str, specs: Sequence[RunSpec], rows: Rows, form: str, trials: int = 10) -> str | bytes:
+def show(
+    recipe: str, specs: Sequence[RunSpec], rows: Rows, form: str, trials: int = 10, features: str = ENCODER
+) -> str | bytes:
     """What these rows say about the runs of a recipe."""
-    cells = paper_cells(recipe, specs, trials)
-    curves = paper.curves(rows_of_figure(specs, rows)) if recipe in FIGURES else []
+    cells = paper_cells(recipe, specs, trials, features)
+    printed = {spec.digest for spec in figure_2(trials, features)}
+    curves = paper.curves(row for row in rows if row["spec"] in printed) if recipe in FIGURES else []
     if form in PICTURES:
         from pulab.report import figures
 
@@ -45,18 +48,11 @@ def show(recipe: str, specs: Sequence[RunSpec], rows: Rows, form: str, trials: i
     return results_page(recipe, sections, curves)
 
 
-def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int = 10) -> list[Cell]:
+def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int, features: str) -> list[Cell]:
     """The cells of the paper's tables that a recipe fills with these runs."""
     wanted = {(spec.dataset, spec.method) for spec in specs}
-    cells = [cell for table in TABLES.get(recipe, ()) for cell in table_cells(table, trials)]
+    cells = [cell for table in TABLES.get(recipe, ()) for cell in table_cells(table, trials, features)]
     return [cell for cell in cells if (cell.dataset, cell.method) in wanted]
-
-
-def rows_of_figure(specs: Sequence[RunSpec], rows: Rows) -> Rows:
-    """Rows of the printed settings only."""
-    most = 1 + max(spec.seed for spec in specs)
-    shown = {spec.digest for spec in figure_2(most)}
-    return [row for row in rows if row["spec"] in shown]
 
 
 def table_sections(cells: Sequence[Cell], rows: Rows) -> list[Section]:

@@ -1,0 +1,6 @@
+"""Texts to vectors, as scikit-learn transformers: a real ELMo, Hugging Face models, TF-IDF."""
+
+from pulab.text.elmo import ElmoEncoder
+from pulab.text.encoders import SentenceEncoder, TfidfEncoder
+
+__all__ = ["ElmoEncoder", "SentenceEncoder", "TfidfEncoder"]

@@ -1,0 +1,133 @@
+"""What all text encoders share: the door for texts, the cache, progress."""
+
+import math
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from pulab.datasets import cache_folder
+from pulab.errors import InputError
+from pulab.text._cache import VectorCache, Vectors
+
+POOLINGS = ("mean", "min", "max")
+
+
+def check_texts(X: Any) -> list[str]:
+    """Texts as a list of strings. What is missing (None, NaN) counts as an empty text."""
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+        raise InputError(f"texts must be a sequence of strings, got {type(X).__name__}. Put a single text in a list.")
+    values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
+    if isinstance(values, np.ndarray):
+        if values.ndim == 2 and values.shape[1] == 1:  # a table of one column
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise InputError(f"texts must be one column of strings, got an array of shape {values.shape}.")
+    texts = []
+    for position, value in enumerate(values):
+        if value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ == "NAType":
+            texts.append("")
+        elif isinstance(value, str):
+            texts.append(value.encode("utf-8", "replace").decode())  # half a character would stop tokenizers
+        else:
+            raise InputError(
+                f"texts must be strings, got {type(value).__name__} at position {position}. Convert it with str()."
+            )
+    return texts
+
+
+class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A scikit-learn transformer from texts to vectors that computes no text twice."""
+
+    cache: bool | str | Path
+    verbose: int
+
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int:
+        """How long a vector is; scikit-learn makes names of it."""
+
+    @abstractmethod
+    def _identity(self) -> str:
+        """A name for the model and its settings; texts and this name determine the vectors."""
+
+    @abstractmethod
+    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        """Positions and vectors of the texts, a batch at a time, in any order."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the texts and load the model. There is nothing to learn."""
+        check_texts(X)
+        self._identity()
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Vectors of the texts, one line each."""
+        texts = check_texts(X)
+        known = self._vectors(list(dict.fromkeys(texts)))
+        out = np.empty((len(texts), self._n_features_out), dtype=np.float32)
+        for i, text in enumerate(texts):
+            out[i] = known[text]
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the features, for scikit-learn's pipelines."""
+        stem = type(self).__name__.removesuffix("Encoder").lower()
+        return np.array([f"{stem}_{i}" for i in range(self._n_features_out)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = False
+        return tags
+
+    def _vectors(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        store = None
+        known: dict[str, Vectors] = {}
+        if self.cache:
+            folder = cache_folder() / "vectors" if self.cache is True else Path(self.cache)
+            store = VectorCache(folder, self._identity())
+            known = store.find(texts)
+        left = [text for text in texts if text not in known]
+        with self._progress(len(left)) as advance:
+            for positions, vectors in self._encode(left):
+                batch = [left[i] for i in positions]
+                known |= dict(zip(batch, vectors, strict=True))
+                if store is not None:
+                    store.keep(batch, vectors)
+                advance(len(batch))
+        return known
+
+    @contextmanager
+    def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar on stderr, where somebody looks at it and it is worth it, or always if asked for."""
+        if not total or not (self.verbose > 0 or (self.verbose == 0 and sys.stderr.isatty() and total > 500)):
+            yield lambda done: None
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("encoding", total=total)
+            yield lambda done: progress.advance(bar, done)
+
+
+def pool(values: Any, mask: Any, poolings: Sequence[str]) -> Any:
+    """Mean, min, max over the tokens that the mask has: (texts, tokens, features) to (texts, features × poolings)."""
+    import torch
+
+    kept = mask[..., None]
+    counts = kept.sum(1).clamp_min(1)
+    parts = {
+        "mean": lambda: (values * kept).sum(1) / counts,
+        "min": lambda: values.masked_fill(~kept, torch.inf).amin(1),
+        "max": lambda: values.masked_fill(~kept, -torch.inf).amax(1),
+    }
+    return torch.cat([parts[name]() for name in poolings], dim=1)

@@ -1,0 +1,61 @@
+"""Vectors that have been computed before: one SQLite file per model, safe to share between processes."""
+
+import hashlib
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab.errors import PulabWarning
+
+Vectors = NDArray[np.float32]
+T = TypeVar("T")
+
+
+def digest_of(text: str) -> bytes:
+    """A name for a text."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def digest_of_file(path: Path) -> str:
+    """The checksum of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class VectorCache:
+    """Vectors by text, for one model. A file that cannot be used is done without, with a warning."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        self._path = folder / f"{model}.sqlite"
+
+    def find(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        """Those of the vectors of these texts that are known."""
+        query = "SELECT vector FROM vectors WHERE text = ?"
+
+        def look(connection: sqlite3.Connection) -> dict[str, Vectors]:
+            rows = {text: connection.execute(query, (digest_of(text),)).fetchone() for text in texts}
+            return {text: np.frombuffer(row[0], dtype=np.float32) for text, row in rows.items() if row is not None}
+
+        return self._within_a_transaction(look) or {}
+
+    def keep(self, texts: Iterable[str], vectors: Vectors) -> None:
+        """Remember the vectors of these texts."""
+        rows = [(digest_of(text), vector.tobytes()) for text, vector in zip(texts, vectors, strict=True)]
+        self._within_a_transaction(lambda c: c.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
+
+    def _within_a_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self._path, timeout=60)) as connection, connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
+                return work(connection)
+        except (OSError, sqlite3.Error) as error:
+            message = f"the cache {self._path} cannot be used ({error}); computing without it."
+            warnings.warn(message, PulabWarning, stacklevel=5)
+            return None

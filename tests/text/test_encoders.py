@@ -1,0 +1,216 @@
+"""Encoders: what a vector is, bad texts, the cache, pipelines. The Hugging Face model is a tiny random one."""
+
+import json
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from pulab import JointPUClassifier, NNPUClassifier, PulabWarning
+from pulab.errors import DataFormatError, DataNotFoundError, InputError
+from pulab.text import ElmoEncoder, SentenceEncoder, TfidfEncoder
+from pulab.text._cache import VectorCache
+
+pytest.importorskip("transformers")
+pytest.importorskip("h5py")
+REFERENCE = Path(__file__).parent / "elmo_reference"
+WORDS = ["the", "disk", "is", "full", "slow", "a", "game", "of", "chess", "king", "queen", "printer", "driver"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two layers and 8 features, with a vocabulary of single words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("model")
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=32, **sizes)).save_pretrained(folder)
+    return folder
+
+
+def encoders(model: Path, **shared: Any) -> list[Any]:
+    return [
+        ElmoEncoder(REFERENCE / "options.json", REFERENCE / "lm_weights.hdf5", **shared),
+        SentenceEncoder(model, layers=(-2, -1), **shared),
+        TfidfEncoder(4, min_df=1, **shared),
+    ]
+
+
+def test_a_vector_is_the_layers_of_its_own_tokens_pooled(model: Path) -> None:
+    """Text by text, without padding, by transformers itself."""
+    from transformers import AutoModel, AutoTokenizer
+
+    texts = ["the disk is full", "chess", "", "a game of chess " * 20]
+    found = SentenceEncoder(model, layers=(-1, 0), tokens_at_once=40, cache=False).transform(texts)
+    tokenizer, bert = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
+    for text, vector in zip(texts, found, strict=True):
+        given = tokenizer(text, truncation=True, max_length=32, return_tensors="pt")
+        with torch.inference_mode():
+            hidden = bert(**given, output_hidden_states=True).hidden_states
+        tokens = torch.cat([hidden[-1][0], hidden[0][0]], dim=1).numpy()
+        assert np.allclose(vector, np.concatenate([tokens.mean(0), tokens.min(0), tokens.max(0)]), atol=1e-6)
+
+
+ODD = [
+    "the disk is full",
+    "",
+    None,
+    float("nan"),
+    "\x00\x07",
+    "\ud800 lone",
+    "king " * 60_000,
+    "\U0001f600",
+    "the disk is full",
+]
+
+
+def test_odd_texts_give_numbers_and_the_same_text_the_same_vector(model: Path) -> None:
+    for encoder in encoders(model, cache=False):
+        vectors = encoder.fit_transform(ODD)
+        assert vectors.dtype == np.float32
+        assert vectors.shape == (len(ODD), len(encoder.get_feature_names_out()))
+        assert np.isfinite(vectors).all()
+        assert (vectors[0] == vectors[-1]).all()
+        assert (vectors[1] == vectors[2]).all()
+        assert encoder.transform([]).shape == (0, vectors.shape[1])
+        for same in (pd.Series(ODD[:2]), np.array(ODD[:2]), pd.DataFrame({"text": ODD[:2]}), tuple(ODD[:2])):
+            assert (encoder.transform(same) == vectors[:2]).all()
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one text", "Put a single text in a list"),
+        (["a", 3], "got int at position 1"),
+        ([b"bytes"], "got bytes at position 0"),
+        (np.array([["a", "b"]], dtype=object), "one column"),
+        (7, "a sequence of strings"),
+    ],
+)
+def test_what_is_no_text_is_refused(texts: Any, message: str, model: Path) -> None:
+    for encoder in encoders(model, cache=False):
+        with pytest.raises(InputError, match=message):
+            encoder.fit(texts)
+
+
+def _record(monkeypatch: pytest.MonkeyPatch, encoder: Any, computed: list[str]) -> None:
+    encode = encoder._encode
+
+    def spied(texts: list[str]) -> Any:
+        computed.extend(texts)
+        return encode(texts)
+
+    monkeypatch.setattr(encoder, "_encode", spied)
+
+
+def test_no_text_is_computed_twice(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["the disk is full", "a game of chess", "slow printer driver", "king queen"]
+    for encoder in encoders(model, cache=tmp_path / "vectors"):
+        first = encoder.fit_transform(texts[:3])
+        computed: list[str] = []
+        _record(monkeypatch, encoder, computed)
+        assert (encoder.transform(texts)[:3] == first).all()
+        assert computed == texts[3:]
+    assert len(list((tmp_path / "vectors").glob("*.sqlite"))) == 3
+    other = SentenceEncoder(model, layers=(-1,), cache=tmp_path / "vectors")
+    assert other.transform(texts).shape == (4, 24)  # other settings, other vectors
+
+
+def _write(folder: Path, start: int) -> None:
+    for i in range(40):
+        VectorCache(folder, "shared").keep([f"text {start + i}"], np.full((1, 3), start + i, dtype=np.float32))
+
+
+def test_processes_share_a_cache(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_write, args=(tmp_path, start)) for start in (0, 20)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    found = VectorCache(tmp_path, "shared").find([f"text {i}" for i in range(60)])
+    assert [found[f"text {i}"][0] for i in range(60)] == list(range(60))
+
+
+def test_a_damaged_cache_is_done_without(model: Path, tmp_path: Path) -> None:
+    encoder = SentenceEncoder(model, cache=tmp_path)
+    fresh = encoder.transform(["chess"])
+    (path,) = tmp_path.glob("*.sqlite")
+    path.write_bytes(b"this is no database" * 100)
+    with pytest.warns(PulabWarning, match="cannot be used"):
+        assert (encoder.transform(["chess"]) == fresh).all()
+    with pytest.raises(sqlite3.DatabaseError):
+        sqlite3.connect(path).execute("SELECT 1 FROM vectors")
+
+
+def test_in_a_pipeline_before_a_classifier(model: Path) -> None:
+    rng = np.random.default_rng(0)
+    topics = [WORDS[:5], WORDS[5:10]]
+    truth = rng.integers(0, 2, 200)
+    texts = [" ".join(rng.choice(topics[y], 6)) for y in truth]
+    s = truth * (rng.random(200) < 0.5)
+    for encoder in encoders(model, cache=False):
+        classifier = NNPUClassifier(prior=0.5, epochs=20, device="cpu", random_state=0, scenario="single-sample")
+        fitted = clone(make_pipeline(encoder, classifier)).fit(texts, s)
+        assert fitted.score(texts, truth) > 0.9
+
+
+def test_bad_models_are_one_clear_error(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="layers must name"):
+        SentenceEncoder(model, layers=(7,)).fit(["a"])
+    with pytest.raises(InputError, match="pooling must be one of"):
+        SentenceEncoder(model, pooling=("median",)).fit(["a"])
+    with pytest.raises(DataFormatError, match="holds no model"):
+        SentenceEncoder(tmp_path).fit(["a"])
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((model / name).read_bytes())
+    (tmp_path / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:300])
+    with pytest.raises(DataFormatError, match="cannot be read"):
+        SentenceEncoder(tmp_path, cache=False).transform(["a"])
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": "many"}))
+    with pytest.raises(DataFormatError, match="holds no model"):
+        SentenceEncoder(tmp_path).fit(["a"])
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(DataNotFoundError, match="is not on this machine"):
+        SentenceEncoder("no-such-model").fit(["a"])
+
+
+def test_tfidf_needs_words_and_a_fit() -> None:
+    with pytest.raises(InputError, match="no words to learn from"):
+        TfidfEncoder().fit(["", "", None])
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        TfidfEncoder().transform(["a"])
+    assert TfidfEncoder(300, min_df=1, cache=False).fit_transform(["one text", "two texts"]).shape == (2, 1)
+
+
+def test_joint_learns_from_words() -> None:
+    rng = np.random.default_rng(1)
+    topics = [WORDS[:5], WORDS[5:10]]
+    truth = rng.integers(0, 2, 300)
+    texts = [" ".join(rng.choice(topics[y], 8)) for y in truth]
+    s = truth * (rng.random(300) < 0.3)
+    pipeline = make_pipeline(
+        TfidfEncoder(10, cache=False),
+        JointPUClassifier(prior=0.5, scenario="single-sample", random_state=0, device="cpu"),
+    )
+    assert pipeline.fit(texts, s).score(texts, truth) > 0.95
