@@ -13,13 +13,14 @@ torch.set_num_threads(1)  # the fits are small; two threads on a busy machine ca
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     no_gpu = pytest.mark.skip(reason="there is no CUDA device here")
-    no_data = pytest.mark.skip(reason="PULAB_DATA names no folder with the real files")
-    has_data = (Path(os.environ.get("PULAB_DATA", "")) / "mnist").is_dir()
+    data = Path(os.environ.get("PULAB_DATA", "no such folder"))
     for item in items:
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(no_gpu)
-        if "realdata" in item.keywords and not has_data:
-            item.add_marker(no_data)
+        for mark in item.iter_markers("realdata"):
+            (folder,) = mark.args
+            if not (data / folder).is_dir():
+                item.add_marker(pytest.mark.skip(reason=f"PULAB_DATA names no folder with {folder} in it"))
 
 
 class Blobs:

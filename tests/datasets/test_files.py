@@ -6,17 +6,20 @@ import http.server
 import io
 import os
 import pickle
+import shutil
 import tarfile
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pulab.datasets import DATASETS, load_cifar10, load_mnist
+from pulab.datasets import DATASETS, load_20news, load_cifar10, load_mnist
 from pulab.datasets import _fetch as fetching
 from pulab.datasets import _image as image
+from pulab.datasets import _text as text
 from pulab.errors import DataFormatError, DataNotFoundError
 
 
@@ -30,6 +33,9 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(image, "MNIST_URL", "http://127.0.0.1:9/")
     nowhere = fetching.Source("cifar-10-binary.tar.gz", "http://127.0.0.1:9/c", "md5:0")
     monkeypatch.setattr(image, "CIFAR_BINARY", nowhere)
+    monkeypatch.setattr(text, "NEWS_ARCHIVE", fetching.Source("20news-bydate.tar.gz", "http://127.0.0.1:9/n", "md5:0"))
+    monkeypatch.setattr(text, "NEWS_COUNTS", {"train": 3, "test": 2})
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
     return data, cache
 
 
@@ -185,6 +191,73 @@ def test_bad_positive_classes(folders: tuple[Path, Path]) -> None:
             load_mnist(positive=bad)
 
 
+NEWS = {
+    "train/sci.med/59000": b"From: a\n\nmedicine \xe9",
+    "train/alt.atheism/49960": b"From: b\n\nno gods",
+    "train/alt.atheism/51119": b"",
+    "test/misc.forsale/70": b"a car",
+    "test/talk.religion.misc/84": b"gods",
+}
+
+
+def write_news(folder: Path) -> None:
+    for name, content in NEWS.items():
+        path = folder / f"20news-bydate-{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("form", ["folder", "archive", "scikit-learn"])
+def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
+    write_news(tmp_path / "raw")
+    if form == "folder":
+        write_news(folders[0] / "20news-bydate")
+    elif form == "archive":
+        folders[1].mkdir()
+        with tarfile.open(folders[1] / "20news-bydate.tar.gz", "w:gz") as tar:
+            for part in ("train", "test"):
+                tar.add(tmp_path / "raw" / f"20news-bydate-{part}", f"20news-bydate-{part}")
+    else:
+        from sklearn.datasets import load_files
+
+        parts = ("train", "test")
+        kept = {p: load_files(tmp_path / "raw" / f"20news-bydate-{p}", encoding="latin1") for p in parts}
+        (tmp_path / "scikit-learn").mkdir()
+        (tmp_path / "scikit-learn" / "20news-bydate_py3.pkz").write_bytes(zlib.compress(pickle.dumps(kept)))
+    split = load_20news()
+    assert split.X_train.tolist() == ["From: b\n\nno gods", "", "From: a\n\nmedicine é"]  # by group, then by name
+    assert split.y_train.tolist() == [1, 1, 0]
+    assert split.X_test.tolist() == ["a car", "gods"]
+    assert load_20news(positive=["sci.med", 19]).y_test.tolist() == [0, 1]
+
+
+def test_20news_that_cannot_be_had(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(DataNotFoundError, match=r"20news-bydate\.tar\.gz is not on this machine"):
+        load_20news()
+    for bad in ("sci.med", 3, [20], ["sci.fi"], [], range(20)):
+        with pytest.raises(ValueError, match="positive must"):
+            load_20news(positive=bad)
+    write_news(folders[0] / "20news-bydate")
+    (folders[0] / "20news-bydate" / "20news-bydate-test" / "misc.forsale" / "70").unlink()
+    with pytest.raises(DataFormatError, match="must hold"):
+        load_20news()
+    folders[1].mkdir(exist_ok=True)
+    (folders[1] / "20news-bydate.tar.gz").write_bytes(b"no archive")
+    shutil.rmtree(folders[0] / "20news-bydate")
+    with pytest.raises(DataFormatError, match="cannot be read"):
+        load_20news()
+
+
+@pytest.mark.realdata("20news-bydate")
+def test_real_20news() -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    split = load_20news()
+    assert (len(split.X_train), len(split.X_test)) == (11_314, 7_532)
+    assert split.y_train.mean() == pytest.approx(0.5648, abs=1e-4)
+    assert len(CountVectorizer().fit(split.X_train).vocabulary_) == 130_107  # as scikit-learn's documentation has it
+
+
 @pytest.mark.parametrize("key", [key for key, dataset in DATASETS.items() if not dataset.files])
 def test_data_sets_that_come_with_the_package(key: str) -> None:
     split = DATASETS[key].load()
@@ -193,7 +266,7 @@ def test_data_sets_that_come_with_the_package(key: str) -> None:
     assert np.isfinite(split.X_train).all()
 
 
-@pytest.mark.realdata
+@pytest.mark.realdata("mnist")
 def test_real_mnist() -> None:
     split = load_mnist()
     assert (split.X_train.shape, split.X_test.shape) == ((60000, 1, 28, 28), (10000, 1, 28, 28))

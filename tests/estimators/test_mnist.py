@@ -7,7 +7,7 @@ from pulab.datasets import PaperSampling, load_mnist
 from pulab.nets import MnistCNN
 
 
-@pytest.mark.realdata
+@pytest.mark.realdata("mnist")
 def test_joint_on_real_mnist() -> None:
     """Even against odd from 500 labelled and 6,000 unlabeled digits. The paper reports 3.69 ± 0.69 %."""
     data = load_mnist()

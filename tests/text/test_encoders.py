@@ -214,3 +214,11 @@ def test_joint_learns_from_words() -> None:
         JointPUClassifier(prior=0.5, scenario="single-sample", random_state=0, device="cpu"),
     )
     assert pipeline.fit(texts, s).score(texts, truth) > 0.95
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_vectors(model: Path) -> None:
+    for on_gpu, on_cpu in zip(encoders(model, cache=False)[:2], encoders(model, cache=False)[:2], strict=True):
+        on_gpu.set_params(device="cuda")
+        on_cpu.set_params(device="cpu")
+        assert np.allclose(on_gpu.transform(ODD), on_cpu.transform(ODD), atol=1e-4)
