@@ -104,3 +104,14 @@ def test_methods_are_public_names(key: str) -> None:
     assert package == "pulab"
     assert name in pulab.__all__
     assert METHODS[key].load().__name__ == name
+
+
+@pytest.mark.realdata("20news-bydate")
+def test_texts_are_run_by_their_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    params = {"epochs": 3, "batch_size_u": 120, "lr": 5e-3}
+    spec = RunSpec("20news", PaperSampling(8000, 500, 6000, 0.56), "nnpu", 0, "mlp", params, "tfidf")
+    row = run(spec, device="cpu")
+    assert row["features"] == "tfidf"
+    assert row["test_error"] < 25
+    assert replace(spec, features="elmo").digest != spec.digest

@@ -42,6 +42,7 @@ def run_all(
         for fleet in _fleets(specs) if _is_cuda(device) else [[spec] for spec in specs]:
             yield from run_fleet(fleet, device, on_progress)
         return
+    prepare(specs)  # or every process would
     context = get_context("spawn")  # a forked torch may hang
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
         running = [pool.submit(run, spec, device) for spec in specs]
@@ -53,6 +54,12 @@ def run_all(
             for worker in active_children():
                 worker.terminate()
             raise
+
+
+def prepare(specs: Iterable[RunSpec]) -> None:
+    """Encode the texts that these runs need: once, and with a progress bar of its own."""
+    for dataset, features in dict.fromkeys((spec.dataset, spec.features) for spec in specs if spec.features):
+        _load(dataset, features)
 
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
