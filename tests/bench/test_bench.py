@@ -113,5 +113,5 @@ def test_texts_are_run_by_their_features(tmp_path: Path, monkeypatch: pytest.Mon
     spec = RunSpec("20news", PaperSampling(8000, 500, 6000, 0.56), "nnpu", 0, "mlp", params, "tfidf")
     row = run(spec, device="cpu")
     assert row["features"] == "tfidf"
-    assert row["test_error"] < 25
+    assert row["test_error"] < 30
     assert replace(spec, features="elmo").digest != spec.digest
