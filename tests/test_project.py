@@ -16,14 +16,14 @@ SOURCE = ROOT / "src" / "pulab"
 LAYERS = [
     ["errors"],
     ["_validation", "_torch"],
-    ["losses", "nets", "datasets"],
+    ["losses", "nets", "metrics", "datasets"],
     ["training"],
     ["estimators", "text"],
     ["bench"],
     ["report"],
     ["cli"],
 ]
-WITHOUT_TORCH = ("errors", "_validation", "datasets", "report", "cli")
+WITHOUT_TORCH = ("errors", "_validation", "metrics", "datasets", "report", "cli")
 
 
 def imports(path: Path, everywhere: bool) -> set[str]:

@@ -1,0 +1,134 @@
+"""Each figure against the one computed from true labels, by simulation, in both scenarios."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn import metrics as with_truth
+
+from pulab import metrics
+from pulab.errors import InputError, PriorError
+
+PRIOR = 0.3
+
+
+@lru_cache(maxsize=64)
+def simulate(scenario: str, n: int, seed: int, rate: float = 0.25) -> tuple[NDArray[np.int64], ...]:
+    """Labels, truth and logits; a score that separates the classes well, not wholly."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < PRIOR).astype(int)
+    s = y * (rng.random(n) < rate)
+    if scenario == "case-control":  # labelled positives are drawn beside the population
+        n_p = max(2, round(n * PRIOR * rate))
+        y = np.concatenate([np.ones(n_p, dtype=int), y])
+        s = (np.arange(len(y)) < n_p).astype(int)
+    logits = rng.normal(size=len(y)) * 1.3 + np.where(y == 1, 1.2, -1.0)
+    return s, y, logits
+
+
+def population(scenario: str, s: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return s == 0 if scenario == "case-control" else np.ones(len(s), dtype=bool)
+
+
+def truth(name: str, y: NDArray[np.int64], g: NDArray[np.float64]) -> float:
+    """The figure from true labels, by scikit-learn where it has it."""
+    decided = (g > 0).astype(int)
+    match name:
+        case "accuracy" | "precision" | "recall" | "f1":
+            return float(getattr(with_truth, f"{name}_score")(y, decided))
+        case "roc_auc" | "average_precision":
+            return float(getattr(with_truth, f"{name}_score")(y, g))
+        case "zero_one_risk":
+            return float((y != decided).mean())
+        case "lee_liu":
+            return float(decided[y == 1].mean() ** 2 / decided.mean())
+    loss = 1 / (1 + np.exp(np.where(y == 1, g, -g)))
+    return float(PRIOR * loss[y == 1].mean() + (1 - PRIOR) * loss[y == 0].mean())
+
+
+def values_for(name: str, g: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (g > 0).astype(float) if metrics.METRICS[name].of == "decisions" else g
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+@pytest.mark.parametrize("name", metrics.METRICS)
+def test_meets_the_truth_as_the_sample_grows(name: str, scenario: str) -> None:
+    errors = []
+    for n in (2_000, 200_000):
+        off = []
+        for seed in range(6):
+            s, y, g = simulate(scenario, n, seed)
+            found = metrics.METRICS[name].function(s, values_for(name, g), prior=PRIOR, scenario=scenario)
+            there = population(scenario, s)
+            off.append(found - truth(name, y[there], g[there]))
+        errors.append(np.sqrt(np.mean(np.square(off))))
+    assert errors[1] < 0.015
+    assert errors[1] < errors[0] / 3  # as 1/√n would have it: a tenth
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_precision_of_candidates_is_about_the_unlabeled(scenario: str) -> None:
+    s, y, g = simulate(scenario, 200_000, seed=1)
+    unlabeled = np.flatnonzero(s == 0)
+    top = unlabeled[np.argsort(-g[unlabeled])[:20_000]]
+    found = metrics.precision_at_k(s, g, k=20_000, prior=PRIOR, scenario=scenario)
+    assert found == pytest.approx(y[top].mean(), abs=0.03)
+    lift = metrics.lift_at_k(s, g, k=20_000, scenario=scenario)
+    assert lift == pytest.approx(y[top].mean() / y[unlabeled].mean(), abs=0.1)
+
+
+def test_the_wrong_scenario_is_off() -> None:
+    """One sample taken for two is what rivals get wrong."""
+    s, y, g = simulate("single-sample", 200_000, seed=0, rate=0.6)
+    right = metrics.roc_auc(s, g, prior=PRIOR, scenario="single-sample")
+    wrong = metrics.roc_auc(s, g, prior=PRIOR, scenario="case-control")
+    assert abs(right - truth("roc_auc", y, g)) < 0.005
+    assert abs(wrong - truth("roc_auc", y, g)) > 0.02
+
+
+def test_intervals_cover_the_truth_and_bands_span_the_priors() -> None:
+    covered = 0
+    for seed in range(40):
+        s, y, g = simulate("single-sample", 4000, seed)
+        found = metrics.estimate(
+            "precision", s, g > 0, prior=PRIOR, prior_interval=(0.25, 0.35), scenario="single-sample", n_bootstrap=100
+        )
+        assert found.band is not None
+        assert found.interval is not None
+        at_low = metrics.precision(s, g > 0, prior=0.25, scenario="single-sample")
+        at_high = metrics.precision(s, g > 0, prior=0.35, scenario="single-sample")
+        assert found.band == pytest.approx((at_low, at_high))
+        covered += found.interval[0] <= with_truth.precision_score(y, g > 0) <= found.interval[1]
+    assert covered >= 34  # 95 % of 40 is 38; the truth has a little noise of its own
+
+
+def test_a_band_stops_where_no_prior_can_be() -> None:
+    s, _, g = simulate("single-sample", 1000, 0, rate=0.9)
+    options = {"k": 50, "scenario": "single-sample", "n_bootstrap": 0}
+    found = metrics.estimate(metrics.precision_at_k, s, g, prior=PRIOR, prior_interval=(0.0, 0.4), **options)
+    assert found.band is not None
+    assert found.band[0] >= 0
+
+
+def test_nothing_called_positive() -> None:
+    s, nothing = [1, 0, 0], [0, 0, 0]
+    assert metrics.precision(s, nothing, prior=0.3) == 0
+    assert metrics.f1(s, nothing, prior=0.3) == 0
+    assert metrics.lee_liu(s, nothing) == 0
+
+
+def test_bad_input() -> None:
+    s = [1, 0, 0, 0]
+    with pytest.raises(InputError, match="0 or 1"):
+        metrics.precision(s, [0.2, 0.1, 0.5, 0.9], prior=0.3)
+    with pytest.raises(InputError, match="finite"):
+        metrics.roc_auc(s, [0.2, np.nan, 0.5, 0.9], prior=0.3)
+    with pytest.raises(PriorError):
+        metrics.precision(s, [1, 0, 0, 1], prior=1.5)
+    with pytest.raises(PriorError, match="labelled already"):
+        metrics.precision_at_k(s, [0.2, 0.1, 0.5, 0.9], k=1, prior=0.1, scenario="single-sample")
+    with pytest.raises(InputError, match="k must"):
+        metrics.lift_at_k(s, [0.2, 0.1, 0.5, 0.9], k=4)
+    with pytest.raises(InputError, match="scenario"):
+        metrics.recall(s, [1, 0, 0, 1], scenario="one")
