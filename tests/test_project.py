@@ -17,13 +17,14 @@ LAYERS = [
     ["errors"],
     ["_validation", "_torch"],
     ["losses", "nets", "metrics", "datasets"],
+    ["model_selection"],
     ["training"],
     ["estimators", "text"],
     ["bench"],
     ["report"],
     ["cli"],
 ]
-WITHOUT_TORCH = ("errors", "_validation", "metrics", "datasets", "report", "cli")
+WITHOUT_TORCH = ("errors", "_validation", "metrics", "model_selection", "datasets", "report", "cli")
 
 
 def imports(path: Path, everywhere: bool) -> set[str]:

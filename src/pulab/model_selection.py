@@ -1,0 +1,115 @@
+"""Choosing among models without negatives: folds that deal out P and U alike, and scorers for scikit-learn's searches."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from pulab._validation import check_choice, check_labels, check_number
+from pulab.errors import InputError
+from pulab.metrics import METRICS, SCENARIOS
+
+Index = NDArray[np.intp]
+
+
+class PUStratifiedKFold:
+    """Folds with the same share of labelled rows in each, for labels of every kind that ``fit`` reads.
+
+    Parameters
+    ----------
+    n_splits : int
+    shuffle : bool
+    random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> from pulab.model_selection import PUStratifiedKFold
+    >>> s = [1, 1, None, None, None, None]
+    >>> [sum(s[i] == 1 for i in test) for _, test in PUStratifiedKFold(2, random_state=0).split(s, s)]
+    [1, 1]
+    """
+
+    def __init__(self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[Index, Index]]:
+        """Rows to train on and rows to test on, fold by fold."""
+        check_number("n_splits", self.n_splits, low=2, whole=True)
+        labelled = check_labels(y, len(y)).positive
+        fewest = min(labelled.sum(), (~labelled).sum())
+        if fewest < self.n_splits:
+            raise InputError(
+                f"n_splits={self.n_splits} needs as many labelled and unlabeled rows, got {labelled.sum()} and "
+                f"{(~labelled).sum()}. Use n_splits={max(2, fewest)} or label more."
+            )
+        folds = StratifiedKFold(
+            self.n_splits, shuffle=self.shuffle, random_state=self.random_state if self.shuffle else None
+        )
+        yield from folds.split(np.zeros(len(labelled)), labelled)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """How many folds there are."""
+        return self.n_splits
+
+
+class PUScorer:
+    """A figure of :mod:`pulab.metrics` as a scorer: ``scorer(estimator, X, s)``, more is better.
+
+    Parameters
+    ----------
+    metric : str
+        A key of ``pulab.metrics.METRICS``. Risks are negated.
+    prior : float or None
+        The share of positives in the population. None: what the estimator was told or found (``prior_``).
+    scenario : {"case-control", "single-sample"}
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from pulab import NNPUClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> from pulab.model_selection import PUScorer, PUStratifiedKFold
+    >>> digits = load_digits()
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=100, random_state=0)
+    >>> clf = NNPUClassifier(prior=pu.prior, epochs=5, random_state=0)
+    >>> scores = cross_val_score(clf, pu.X, pu.s, scoring=PUScorer("roc_auc"), cv=PUStratifiedKFold(3, random_state=0))
+    >>> bool(scores.mean() > 0.7)
+    True
+    """
+
+    def __init__(self, metric: str, *, prior: float | None = None, scenario: str = "case-control") -> None:
+        check_choice("metric", metric, METRICS)
+        check_choice("scenario", scenario, SCENARIOS)
+        self.metric, self.prior, self.scenario = metric, prior, scenario
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        metric = METRICS[self.metric]
+        value = metric.function(
+            y, _values(estimator, X, metric.of), prior=self._prior(estimator), scenario=self.scenario
+        )
+        return value if metric.more_is_better else -value
+
+    def __repr__(self) -> str:
+        return f"PUScorer({self.metric!r}, prior={self.prior!r}, scenario={self.scenario!r})"
+
+    def _prior(self, estimator: Any) -> float | None:
+        last = estimator[-1] if hasattr(estimator, "steps") else estimator
+        prior = self.prior if self.prior is not None else getattr(last, "prior_", None)
+        if prior is None and METRICS[self.metric].needs_prior:
+            raise InputError(f"{self.metric} needs the prior, and the estimator has none. Pass prior=… to the scorer.")
+        return prior
+
+
+def _values(estimator: Any, X: Any, of: str) -> NDArray[np.float64]:
+    """Decisions, scores or logits of an estimator, from whichever of its methods gives them."""
+    if of == "decisions":
+        predicted = np.asarray(estimator.predict(X))
+        return (predicted == estimator.classes_[-1]).astype(np.float64)
+    if hasattr(estimator, "decision_function"):
+        return np.asarray(estimator.decision_function(X), dtype=np.float64)
+    share = np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)
+    return np.log(share) - np.log1p(-share)
