@@ -1,4 +1,4 @@
-"""Choosing among models without negatives: folds that deal out P and U alike, and scorers for scikit-learn's searches."""
+"""Choosing among models without negatives: folds that deal out P and U alike, scorers for scikit-learn's searches."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -88,9 +88,8 @@ class PUScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         metric = METRICS[self.metric]
-        value = metric.function(
-            y, _values(estimator, X, metric.of), prior=self._prior(estimator), scenario=self.scenario
-        )
+        values, prior = _values(estimator, X, metric.of), self._prior(estimator)
+        value = metric.function(y, values, prior=prior, scenario=self.scenario)
         return value if metric.more_is_better else -value
 
     def __repr__(self) -> str:
@@ -112,4 +111,4 @@ def _values(estimator: Any, X: Any, of: str) -> NDArray[np.float64]:
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
     share = np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)
-    return np.log(share) - np.log1p(-share)
+    return np.asarray(np.log(share) - np.log1p(-share))
