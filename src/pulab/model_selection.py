@@ -107,7 +107,7 @@ def _values(estimator: Any, X: Any, of: str) -> NDArray[np.float64]:
     """Decisions, scores or logits of an estimator, from whichever of its methods gives them."""
     if of == "decisions":
         predicted = np.asarray(estimator.predict(X))
-        return (predicted == estimator.classes_[-1]).astype(np.float64)
+        return np.asarray(predicted == estimator.classes_[-1], dtype=np.float64)
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
     share = np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)
