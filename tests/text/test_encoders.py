@@ -145,7 +145,8 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    found = VectorCache(tmp_path, "shared").find([f"text {i}" for i in range(60)])
+    found = VectorCache(tmp_path, "shared").find([f"text {i}" for i in range(60)], length=3)
+    assert not VectorCache(tmp_path, "shared").find(["text 1"], length=4)  # a broken line is computed again
     assert [found[f"text {i}"][0] for i in range(60)] == list(range(60))
 
 
@@ -214,6 +215,30 @@ def test_joint_learns_from_words() -> None:
         JointPUClassifier(prior=0.5, scenario="single-sample", random_state=0, device="cpu"),
     )
     assert pipeline.fit(texts, s).score(texts, truth) > 0.95
+
+
+@pytest.mark.parametrize("kind", ["roberta", "gpt2"])
+def test_other_kinds_of_models(kind: str, model: Path, tmp_path: Path) -> None:
+    """RoBERTa's places count from the padding's; a decoder may have no padding and add no marks to a text."""
+    from tokenizers import Tokenizer, processors
+    from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+
+    words = Tokenizer.from_file(str(model / "tokenizer.json"))
+    words.post_processor = processors.Sequence([])
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]").save_pretrained(tmp_path)
+    if kind == "roberta":
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+        net: Any = RobertaModel(RobertaConfig(vocab_size=20, max_position_embeddings=12, pad_token_id=1, **sizes))
+    else:
+        net = GPT2Model(GPT2Config(vocab_size=20, n_positions=12, n_embd=8, n_layer=1, n_head=2))
+    net.half().save_pretrained(tmp_path)
+    encoder = SentenceEncoder(tmp_path, layers=(-1,), cache=False)
+    vectors = encoder.transform(["", "king", "king queen " * 50])
+    assert vectors.shape == (3, 24)
+    assert vectors.dtype == np.float32
+    assert np.isfinite(vectors).all()
+    assert (vectors[0] == 0).all()
+    assert encoder._length(PreTrainedTokenizerFast.from_pretrained(tmp_path)) == (10 if kind == "roberta" else 12)
 
 
 @pytest.mark.gpu

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from pulab.datasets import Split
 
@@ -50,12 +50,12 @@ FEATURES = {
 }
 
 
-def encoded(texts: Split, features: str) -> Split:
+def encoded(texts: Split, features: str, device: str) -> Split:
     """The same split as vectors, standardised by the training documents."""
-    encoder = FEATURES[features].make().fit(texts.X_train)
-    train, test = encoder.transform(texts.X_train), encoder.transform(texts.X_test)
-    center = train.mean(axis=0, dtype=np.float64)
-    scale = train.std(axis=0, dtype=np.float64)
-    scale[scale == 0] = 1
-    standard = [((X - center) / scale).astype(np.float32) for X in (train, test)]
-    return Split(standard[0], texts.y_train, standard[1], texts.y_test)
+    encoder = FEATURES[features].make()
+    if "device" in encoder.get_params():
+        encoder.set_params(device=device)
+    train = encoder.fit(texts.X_train).transform(texts.X_train)
+    test = encoder.transform(texts.X_test)
+    scaler = StandardScaler(copy=False).fit(train)
+    return Split(scaler.transform(train), texts.y_train, scaler.transform(test), texts.y_test)

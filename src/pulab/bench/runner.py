@@ -26,6 +26,7 @@ from pulab.errors import InputError
 
 OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
 SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs of a fleet: one batched network, or networks side by side
+FLEET_BYTES = 4 * 2**30  # of the samples of a fleet, which are on the device twice
 
 
 def ignore(runs: float) -> None:
@@ -39,12 +40,12 @@ def run_all(
     specs = list(specs)
     jobs = min(jobs or cpu_count(), len(specs))
     if _is_cuda(device) or jobs <= 1:
-        for fleet in _fleets(specs) if _is_cuda(device) else [[spec] for spec in specs]:
+        for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
             yield from run_fleet(fleet, device, on_progress)
         return
-    prepare(specs)  # or every process would
+    prepare(specs, device)  # or every process would
     context = get_context("spawn")  # a forked torch may hang
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_deterministic(),)) as pool:
         running = [pool.submit(run, spec, device) for spec in specs]
         try:
             for done in as_completed(running):
@@ -56,10 +57,10 @@ def run_all(
             raise
 
 
-def prepare(specs: Iterable[RunSpec]) -> None:
+def prepare(specs: Iterable[RunSpec], device: str = "auto") -> None:
     """Encode the texts that these runs need: once, and with a progress bar of its own."""
     for dataset, features in dict.fromkeys((spec.dataset, spec.features) for spec in specs if spec.features):
-        _load(dataset, features)
+        _load(dataset, features, device)
 
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
@@ -68,7 +69,7 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
     return row
 
 
-def _fleets(specs: Sequence[RunSpec]) -> Iterator[list[RunSpec]]:
+def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
     """Runs to train at once, in their order but for those of other networks, which have fleets of their own."""
     from pulab.training import can_stack
 
@@ -77,6 +78,9 @@ def _fleets(specs: Sequence[RunSpec]) -> Iterator[list[RunSpec]]:
         by_net.setdefault(spec.net, []).append(spec)
     for net, mine in by_net.items():
         size = SMALL_AT_ONCE if net is None or can_stack([_net(mine[0])()]) else LARGE_AT_ONCE
+        rows = max(spec.sampling.n_labeled + spec.sampling.n_unlabeled for spec in mine)
+        X = _load(mine[0].dataset, mine[0].features, device).X_train
+        size = max(1, min(size, FLEET_BYTES // (rows * (X.nbytes // len(X)))))
         yield from (mine[start : start + size] for start in range(0, len(mine), size))
 
 
@@ -88,14 +92,14 @@ def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnPro
     for spec in specs:
         check_choice("dataset", spec.dataset, DATASETS)
         check_choice("method", spec.method, METHODS)
-        data = _load(spec.dataset, spec.features)
+        data = _load(spec.dataset, spec.features, device)
         trials.append(spec.sampling.draw(data.X_train, data.y_train, spec.seed))
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
     given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
     start = time.perf_counter()
     fitted = fit_in_step(estimators, given, side_by_side=LARGE_AT_ONCE, on_progress=on_progress)
     seconds = (time.perf_counter() - start) / len(specs)
-    return [_row(spec, t.train, clf, seconds) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
+    return [_row(spec, t.train, clf, seconds, device) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
 
 
 def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
@@ -112,8 +116,8 @@ def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
     return {name: [record[name] for record in history] for name in names}
 
 
-def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float) -> Row:
-    data = _load(spec.dataset, spec.features)
+def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float, device: str) -> Row:
+    data = _load(spec.dataset, spec.features, device)
     history = estimator.history_
     return {
         **spec.as_row(),
@@ -156,9 +160,12 @@ def settings(estimator: Any) -> Row:
 
 
 @lru_cache(maxsize=2)
-def _load(dataset: str, features: str | None) -> Split:
+def _load(dataset: str, features: str | None, device: str) -> Split:
     data = DATASETS[dataset].load()
-    return encoded(data, features) if features else data
+    if features is None:
+        return data
+    check_choice("features", features, FEATURES)
+    return encoded(data, features, device)
 
 
 def _circumstances(device: str) -> Row:
@@ -191,11 +198,18 @@ def _is_cuda(device: str) -> bool:
     return resolve_device(device).type == "cuda"
 
 
-def _begin_worker() -> None:
+def _deterministic() -> bool:
+    import torch
+
+    return torch.are_deterministic_algorithms_enabled()
+
+
+def _begin_worker(deterministic: bool) -> None:
     """One thread; Ctrl-C is the parent's to answer; and no life after the parent's."""
     import torch
 
     torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(deterministic)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:

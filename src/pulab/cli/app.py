@@ -249,7 +249,7 @@ def _specs(
 def _run(specs: "list[RunSpec]", device: str, keep: "Callable[[Row], None]" = lambda row: None) -> "list[Row]":
     from pulab.bench import prepare, run_all
 
-    prepare(specs)
+    prepare(specs, device)
     rows = []
     with console.progress("training", len(specs)) as advance:
         for row in run_all(specs, device=device, on_progress=advance):

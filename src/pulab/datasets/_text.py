@@ -1,6 +1,8 @@
 """Text data: 20 Newsgroups, as it was published ("bydate"), headers and all."""
 
+import os
 import tarfile
+import zlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -84,7 +86,7 @@ def _read(place: Path) -> Documents:
     """From a folder or an archive; what it holds is counted."""
     try:
         found = _sorted_in(_files(place) if place.is_dir() else _members(place))
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
         raise DataFormatError(f"{place} cannot be read ({error}). Delete it and fetch it anew.") from error
     return _counted(found, place)
 
@@ -112,14 +114,14 @@ def _sorted_in(files: Iterable[tuple[Path, bytes]]) -> Documents:
 
 def _from_scikit_learn() -> Documents | None:
     """What scikit-learn has downloaded before, if it has."""
+    folder = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser()
+    if not (folder / "20news-bydate_py3.pkz").is_file():
+        return None
     from sklearn.datasets import fetch_20newsgroups
 
     found: Documents = {}
     for part in NEWS_COUNTS:
-        try:
-            bunch = fetch_20newsgroups(subset=part, shuffle=False, download_if_missing=False)
-        except OSError:
-            return None
+        bunch = fetch_20newsgroups(data_home=folder, subset=part, shuffle=False, download_if_missing=False)
         names = [Path(name).name for name in bunch.filenames]
         groups = [bunch.target_names[target] for target in bunch.target]
         found[part] = list(zip(groups, names, bunch.data, strict=True))

@@ -52,6 +52,8 @@ def fit_many(
     for estimator, data in zip(estimators, datasets, strict=True):
         if not isinstance(estimator, BasePUClassifier) or not isinstance(data, Mapping) or not {"X", "y"} <= set(data):
             raise InputError("fit_many needs pulab's network classifiers, and for each a dict with X and y.")
+    if not estimators:
+        return []
     if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
         return fit_in_step(estimators, datasets, side_by_side=side_by_side)
     fresh = [clone(estimator) for estimator in estimators]
@@ -68,7 +70,8 @@ def fit_in_step(
 ) -> list[Any]:
     """Fit copies of these in this process, all at once.
 
-    ``on_progress`` is told after every epoch of every one of them which part of a fit that was.
+    ``on_progress`` is told after every epoch of every one of them which part of a fit that was, on average: of fits
+    that are made of two trainings and fits that are made of one, all epochs count the same.
     """
     an_epoch = len(estimators) / sum(estimator._n_trainings for estimator in estimators)
     fresh = [clone(estimator) for estimator in estimators]

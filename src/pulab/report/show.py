@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pulab.bench import RunSpec
 from pulab.bench.paper import ENCODER, FIGURES, TABLES, Cell, figure_2, table_cells
+from pulab.errors import InputError
 from pulab.report import paper, tables
 
 Rows = Sequence[dict[str, Any]]
@@ -25,13 +26,20 @@ class Section(NamedTuple):
 def show(
     recipe: str, specs: Sequence[RunSpec], rows: Rows, form: str, trials: int = 10, features: str = ENCODER
 ) -> str | bytes:
-    """What these rows say about the runs of a recipe."""
+    """What these rows say about the runs of a recipe.
+
+    As data it is the cells of the tables where a recipe has any, else the points of the figure.
+    """
     cells = paper_cells(recipe, specs, trials, features)
-    printed = {spec.digest for spec in figure_2(trials, features)}
-    curves = paper.curves(row for row in rows if row["spec"] in printed) if recipe in FIGURES else []
+    curves = []
+    if recipe in FIGURES:
+        printed = {spec.digest for spec in figure_2(trials, features)}
+        curves = paper.curves(row for row in rows if row["spec"] in printed)
     if form in PICTURES:
         from pulab.report import figures
 
+        if not curves:
+            raise InputError("there are no rows of Figure 2 to draw. Run `pulab bench run paper-figure-2` first.")
         return figures.figure_2(curves, form)
     if form in ("json", "csv"):
         found: list[Any] = paper.results(cells, rows) or paper.points(curves) or tables.cells(rows)

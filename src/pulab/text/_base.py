@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from torch import Tensor
 
 from pulab.datasets import cache_folder
 from pulab.errors import InputError
@@ -62,7 +64,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """Positions and vectors of the texts, a batch at a time, in any order."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the texts and load the model. There is nothing to learn."""
+        """Check the texts and the model. There is nothing to learn."""
         check_texts(X)
         self._identity()
         return self
@@ -94,7 +96,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         if self.cache:
             folder = cache_folder() / "vectors" if self.cache is True else Path(self.cache)
             store = VectorCache(folder, self._identity())
-            known = store.find(texts)
+            known = store.find(texts, self._n_features_out)
         left = [text for text in texts if text not in known]
         with self._progress(len(left)) as advance:
             for positions, vectors in self._encode(left):
@@ -119,15 +121,28 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             yield lambda done: progress.advance(bar, done)
 
 
-def pool(values: Any, mask: Any, poolings: Sequence[str]) -> Any:
-    """Mean, min, max over the tokens that the mask has: (texts, tokens, features) to (texts, features × poolings)."""
-    import torch
+class Pool:
+    """Mean, minimum and maximum over the tokens of texts, which may come a stretch at a time."""
 
-    kept = mask[..., None]
-    counts = kept.sum(1).clamp_min(1)
-    parts = {
-        "mean": lambda: (values * kept).sum(1) / counts,
-        "min": lambda: values.masked_fill(~kept, torch.inf).amin(1),
-        "max": lambda: values.masked_fill(~kept, -torch.inf).amax(1),
-    }
-    return torch.cat([parts[name]() for name in poolings], dim=1)
+    def __init__(self) -> None:
+        self._parts: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
+
+    def add(self, values: Tensor, mask: Tensor) -> None:
+        """Count in values (texts, tokens, layers, features) where the mask (texts, tokens) holds."""
+        there = mask[..., None, None]
+        total = (values * there).sum(1, dtype=torch.float64)
+        low = values.masked_fill(~there, torch.inf).amin(1)
+        high = values.masked_fill(~there, -torch.inf).amax(1)
+        count = mask.sum(1)[:, None, None]
+        if self._parts is not None:
+            total, count = total + self._parts[0], count + self._parts[3]
+            low, high = torch.minimum(low, self._parts[1]), torch.maximum(high, self._parts[2])
+        self._parts = total, low, high, count
+
+    def result(self) -> Tensor:
+        """(texts, statistics, layers, features), in the order of POOLINGS; zeros for a text without tokens."""
+        if self._parts is None:
+            raise ValueError("nothing has been added")
+        total, low, high, count = self._parts
+        out = torch.stack([(total / count.clamp_min(1)).to(low.dtype), low, high], dim=1)
+        return torch.where(count[:, None] > 0, out, 0.0)

@@ -5,6 +5,7 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +24,13 @@ def digest_of(text: str) -> bytes:
 
 
 def digest_of_file(path: Path) -> str:
-    """The checksum of a file's content."""
+    """The checksum of a file's content, which is read again only when the file has changed."""
+    facts = path.stat()
+    return _digest_of_file(path, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=64)
+def _digest_of_file(path: Path, changed: int, size: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -34,13 +41,14 @@ class VectorCache:
     def __init__(self, folder: Path, model: str) -> None:
         self._path = folder / f"{model}.sqlite"
 
-    def find(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """Those of the vectors of these texts that are known."""
+    def find(self, texts: Sequence[str], length: int) -> dict[str, Vectors]:
+        """Those of the vectors of these texts that are known. What has another length is passed over."""
         query = "SELECT vector FROM vectors WHERE text = ?"
 
         def look(connection: sqlite3.Connection) -> dict[str, Vectors]:
             rows = {text: connection.execute(query, (digest_of(text),)).fetchone() for text in texts}
-            return {text: np.frombuffer(row[0], dtype=np.float32) for text, row in rows.items() if row is not None}
+            whole = {text: row[0] for text, row in rows.items() if row is not None and len(row[0]) == 4 * length}
+            return {text: np.frombuffer(blob, dtype=np.float32) for text, blob in whole.items()}
 
         return self._within_a_transaction(look) or {}
 
@@ -55,7 +63,7 @@ class VectorCache:
             with closing(sqlite3.connect(self._path, timeout=60)) as connection, connection:
                 connection.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
                 return work(connection)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, TypeError, sqlite3.Error) as error:
             message = f"the cache {self._path} cannot be used ({error}); computing without it."
             warnings.warn(message, PulabWarning, stacklevel=5)
             return None

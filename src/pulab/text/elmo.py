@@ -19,7 +19,7 @@ from pulab._torch import resolve_device
 from pulab._validation import check_number
 from pulab.datasets import Source, fetch
 from pulab.errors import DataFormatError, InputError
-from pulab.text._base import TextEncoder
+from pulab.text._base import Pool, TextEncoder
 from pulab.text._cache import Vectors, digest_of_file
 from pulab.text._words import word_tokenize
 
@@ -238,10 +238,11 @@ def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Tensor, Any]]:
 
 
 class ElmoEncoder(TextEncoder):
-    """Documents to vectors by ELMo, as in the paper's protocol.
+    """Documents to vectors by ELMo, as in the paper's experiment on texts.
 
-    A document is split into words as nltk's ``word_tokenize`` does and read from a fresh state. Its vector is the mean
-    over its tokens of each layer, then the minimum, then the maximum: 9,216 numbers with the original model.
+    A document is split into words as nltk's ``word_tokenize`` does, almost always (``_words.py``), and read from a
+    fresh state. Its vector is the mean over its tokens of each layer, then the minimum, then the maximum: 9,216 numbers
+    with the original model.
 
     Parameters
     ----------
@@ -285,8 +286,10 @@ class ElmoEncoder(TextEncoder):
 
     def _identity(self) -> str:
         self._model()
-        files = [digest_of_file(Path(path)) for path in self._files()]
-        return hashlib.sha256(json.dumps(["elmo", "words 1", *files]).encode()).hexdigest()[:24]
+        return hashlib.sha256(json.dumps(["elmo", "words 1", *self._digests()]).encode()).hexdigest()[:24]
+
+    def _digests(self) -> tuple[str, ...]:
+        return tuple(digest_of_file(Path(path)) if Path(path).is_file() else "" for path in self._files())
 
     def _files(self) -> tuple[str, str]:
         if (self.options is None) != (self.weights is None):
@@ -297,15 +300,13 @@ class ElmoEncoder(TextEncoder):
 
     def _model(self) -> BiLM:
         check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
-        options, weights = self._files()
-        stamps = tuple(Path(path).stat().st_mtime_ns if Path(path).exists() else 0 for path in (options, weights))
-        return _load_once(options, weights, stamps)
+        return _load_once(*self._files(), self._digests(), resolve_device(self.device))
 
     def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         if not texts:
             return
         device = resolve_device(self.device)
-        model = self._model().to(device)
+        model = self._model()
         words = [word_tokenize(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda i: -len(words[i]))  # alike lengths together: little padding
         while order:
@@ -317,13 +318,13 @@ class ElmoEncoder(TextEncoder):
             yield batch, vectors.float().cpu().numpy()
 
     def _pooled(self, model: BiLM, batch: Sequence[Sequence[str]], device: torch.device) -> Tensor:
-        """Vectors of some documents, a stretch of steps at a time: the two directions and all layers go in step."""
+        """Vectors of some documents, a stretch of steps at a time through all layers, one direction after the other."""
         stretch = max(1, self.tokens_at_once // len(batch))
-        pools: list[_Pool] = []
+        pools: list[Pool] = []
         for direction in (0, 1):
             tokens = [[BEGIN_TEXT, *words, END_TEXT][:: 1 - 2 * direction] for words in batch]
             ends = torch.tensor([len(line) for line in tokens], device=device)
-            pool, state = _Pool(), None
+            pool, state = Pool(), None
             for start in range(0, max(map(len, tokens)), stretch):
                 x = _token_vectors(model, [line[start : start + stretch] for line in tokens], device)
                 layers, state = model.run(direction, x, ends - start, state)
@@ -345,34 +346,7 @@ def _token_vectors(model: BiLM, lines: Sequence[Sequence[str]], device: torch.de
     return torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors])[index]
 
 
-class _Pool:
-    """Mean, minimum and maximum over tokens that come a stretch at a time."""
-
-    def __init__(self) -> None:
-        self._parts: list[Tensor] | None = None
-
-    def add(self, values: Tensor, mask: Tensor) -> None:
-        """Count in values (texts, tokens, layers, features) where the mask (texts, tokens) holds."""
-        there = mask[..., None, None]
-        total = (values * there).sum(1, dtype=torch.float64)
-        low = values.masked_fill(~there, torch.inf).amin(1)
-        high = values.masked_fill(~there, -torch.inf).amax(1)
-        count = mask.sum(1)[:, None, None]
-        if self._parts is not None:
-            before = self._parts
-            total, count = total + before[0], count + before[3]
-            low, high = torch.minimum(low, before[1]), torch.maximum(high, before[2])
-        self._parts = [total, low, high, count]
-
-    def result(self) -> Tensor:
-        """(texts, statistics, layers, features); zeros for a text without tokens."""
-        assert self._parts is not None
-        total, low, high, count = self._parts
-        out = torch.stack([(total / count.clamp_min(1)).to(low.dtype), low, high], dim=1)
-        return torch.where(count[:, None] > 0, out, 0.0)
-
-
 @lru_cache(maxsize=1)
-def _load_once(options: str, weights: str, stamps: tuple[int, ...]) -> BiLM:
+def _load_once(options: str, weights: str, digests: tuple[str, ...], device: torch.device) -> BiLM:
     """The last model that was used: transforming text by text must not read its file each time."""
-    return load_bilm(options, weights)
+    return load_bilm(options, weights).to(device)

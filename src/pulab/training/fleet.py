@@ -20,10 +20,9 @@ def train(
     ``side_by_side``.
     """
     results: dict[int, Trained] = {}
-    groups = _alike(jobs) if batched else [[i] for i in range(len(jobs))]
-    trainings = [(group, _training([jobs[i] for i in group])) for group in groups]
-    for start in range(0, len(trainings), side_by_side):
-        together = trainings[start : start + side_by_side]
+    groups = list(_alike(jobs)) if batched else [[i] for i in range(len(jobs))]
+    for start in range(0, len(groups), side_by_side):
+        together = [(group, _training([jobs[i] for i in group])) for group in groups[start : start + side_by_side]]
         run_in_step([training for _, training in together], on_epoch)
         for group, training in together:
             results |= dict(zip(group, training.results(), strict=True))

@@ -18,6 +18,7 @@ from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
 
 Record = dict[str, Any]
 Positions = dict[str, Tensor]
+UNCOMPILED = "the module runs as it is, not compiled"
 OnEpoch = Callable[[Record, int], None]  # called with what an epoch gave, and how many there will be
 
 
@@ -147,10 +148,8 @@ class Training:
     def __init__(self, jobs: Sequence[Job], objective: Objective) -> None:
         first = jobs[0]
         self.jobs, self.objective, self.schedule, self.device = jobs, objective, first.schedule, first.device
-        self.streams = {name: stack_streams([job.streams[name] for job in jobs]) for name in first.streams}
-        self.validation = first.validation and {
-            name: stack_streams([(job.validation or {})[name] for job in jobs]) for name in first.validation
-        }
+        self.streams = stack_streams([job.streams for job in jobs])
+        self.validation = stack_streams([job.validation for job in jobs]) if first.validation else None
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0
         self.histories: list[list[Record]] = [[] for _ in jobs]
@@ -175,7 +174,7 @@ class Training:
                 capturable=self._on_gpu,
             )
             if self._worth_compiling:
-                self.model.compile()
+                self._compile()
             self._take_step = CapturedStep(self._sure_step) if self._on_gpu else self._sure_step
             try:
                 yield
@@ -204,7 +203,7 @@ class Training:
 
     @property
     def _worth_compiling(self) -> bool:
-        """Long trainings of large networks in bfloat16: there it makes up for the minute it takes (benchmarks/).
+        """Long trainings of large networks in bfloat16: there it makes up for the half minute it takes (benchmarks/).
 
         Not where torch must be deterministic: it chooses its kernels by the clock.
         """
@@ -266,15 +265,23 @@ class Training:
             else:
                 group["lr"] = self.schedule.lr_at(self.epoch)
 
+    def _compile(self) -> None:
+        try:
+            self.model.compile()
+        except Exception as error:  # torch refuses some interpreters
+            warn_of_fallback(UNCOMPILED, error)
+
     def _sure_step(self, positions: Positions) -> Tensor:
         """A step; if the compiled module fails, by the module itself."""
         try:
             return self._step(positions)
         except Exception as error:
-            if self.model.compiled is None:
+            # Amid a recording there is no second try: what the first has recorded would stay in it.
+            if self.model.compiled is None or (self._on_gpu and torch.cuda.is_current_stream_capturing()):
                 raise
             self.model.compiled = None
-            warn_of_fallback("the module runs as it is, not compiled", error)
+            self.model.begin_pass()
+            warn_of_fallback(UNCOMPILED, error)
             return self._step(positions)
 
     def _step(self, positions: Positions) -> Tensor:
@@ -422,7 +429,7 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
 def predict_stream(model: Model, stream: Stream, autocast: torch.dtype | None = None) -> Tensor:
     """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
     device = stream.index.device.type
-    numbers = 2**24 if device == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
+    numbers = 2**22 if device == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
     at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
     with torch.inference_mode(), torch.autocast(device, autocast, enabled=autocast is not None):
         parts = [model.forward(stream[part]) for part in torch.split(stream.positions(), at_once, dim=1)]

@@ -39,7 +39,7 @@ class Model:
         return logits(module, batch)[None]
 
     def compile(self) -> None:
-        """Let torch fuse what it can of a training pass; the first one then takes a minute."""
+        """Let torch fuse what it can of a training pass; the first one then takes half a minute."""
         compiled: Any = torch.compile(self.modules[0], dynamic=False)
         self.compiled = compiled
 
@@ -87,6 +87,11 @@ class Model:
         """A step is over: the next pass drops other units."""
         for layer in self._dropouts():
             layer.passes += 1
+        self.begin_pass()
+
+    def begin_pass(self) -> None:
+        """Nothing has been dropped yet in this pass."""
+        for layer in self._dropouts():
             layer.calls = 0
 
     def _set_passes(self, steps: int) -> None:
@@ -147,8 +152,7 @@ class StackedModel(Model):
     def tick(self) -> None:
         for buffer in self._passes():
             buffer += 1
-        for layer in self._dropouts():
-            layer.calls = 0
+        self.begin_pass()
 
     def _set_passes(self, steps: int) -> None:
         for buffer in self._passes():

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,17 +71,29 @@ class Stream:
         return torch.arange(len(self), device=self.index.device).expand(self.index.shape)
 
 
-def stack_streams(streams: Sequence[Stream]) -> Stream:
-    """One stream for several models; rows that they share are held once."""
-    distinct = list({id(stream.rows): stream.rows for stream in streams}.values())
-    if len(distinct) == 1:
-        return Stream(distinct[0], torch.cat([stream.index for stream in streams]))
-    starts = dict(zip(map(id, distinct), np.cumsum([0, *(len(rows) for rows in distinct[:-1])]).tolist(), strict=True))
-    joined = object.__new__(Rows)  # rows that are behind the door already
-    joined.shape = (sum(map(len, distinct)), *distinct[0].shape[1:])
-    joined.dtype, joined.device, joined.sparse = distinct[0].dtype, distinct[0].device, None
-    joined.dense = torch.cat([rows.dense for rows in distinct])
-    return Stream(joined, torch.cat([stream.index + starts[id(stream.rows)] for stream in streams]))
+def stack_streams(jobs: Sequence[Mapping[str, Stream] | None]) -> dict[str, Stream]:
+    """The streams of several models as streams for all of them; rows that they share are held once."""
+    lines = [streams for streams in jobs if streams is not None]
+    if len(lines) == 1:
+        return dict(lines[0])
+    distinct = {id(stream.rows): stream.rows for streams in lines for stream in streams.values()}
+    starts = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
+    rows = _join(list(distinct.values()))
+    return {
+        name: Stream(rows, torch.cat([streams[name].index + starts[id(streams[name].rows)] for streams in lines]))
+        for name in lines[0]
+    }
+
+
+def _join(parts: Sequence[Rows]) -> Rows:
+    """Dense rows that are behind the door already, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = object.__new__(Rows)
+    joined.shape = (sum(map(len, parts)), *parts[0].shape[1:])
+    joined.dtype, joined.device, joined.sparse = parts[0].dtype, parts[0].device, None
+    joined.dense = torch.cat([rows.dense for rows in parts])
+    return joined
 
 
 def epoch_order(n: int, steps: int, batch_size: int | None, generator: torch.Generator) -> Tensor:
