@@ -18,13 +18,14 @@ LAYERS = [
     ["_validation", "_torch"],
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
+    ["priors"],
     ["training"],
     ["estimators", "text"],
     ["bench"],
     ["report"],
     ["cli"],
 ]
-WITHOUT_TORCH = ("errors", "_validation", "metrics", "model_selection", "datasets", "report", "cli")
+WITHOUT_TORCH = ("errors", "_validation", "metrics", "model_selection", "priors", "datasets", "report", "cli")
 
 
 def imports(path: Path, everywhere: bool) -> set[str]:

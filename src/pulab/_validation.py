@@ -44,7 +44,7 @@ def check_prior(prior: Any) -> float:
     if not isinstance(prior, numbers.Real) or not 0 < float(prior) < 1:
         raise PriorError(
             f"prior must be a number strictly between 0 and 1, got {prior!r}. "
-            "Pass the share of positives in the population, such as prior=0.3."
+            "Pass the share of positives in the population, such as prior=0.3, or prior='estimate'."
         )
     return float(prior)
 

@@ -433,3 +433,24 @@ def test_a_gpu_learns_the_same(key: str, blobs: Blobs) -> None:
     assert on_gpu.device_.type == "cuda"
     assert np.allclose(on_gpu.decision_function(blobs.X), on_cpu.decision_function(blobs.X), atol=1e-8)
     assert next(pickle.loads(pickle.dumps(on_gpu)).module_.parameters()).device.type == "cpu"
+
+
+@pytest.mark.filterwarnings("ignore:class prior")
+@pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
+def test_the_prior_can_be_estimated(scenario: str) -> None:
+    data = Blobs(scenario, n=1500, n_labeled=200)
+    clf = NNPUClassifier(prior="estimate", scenario=scenario, epochs=10, random_state=0, device="cpu")
+    clf.fit(data.X, data.s)
+    assert clf.prior_ == pytest.approx(data.prior, abs=0.08)
+    low, high = clf.prior_interval_
+    assert low <= clf.prior_ <= high
+    assert clf.score(data.X, data.y_true) > 0.9
+    shuffled = np.random.default_rng(0).permutation(len(data.X))
+    again = NNPUClassifier(prior="estimate", scenario=scenario, epochs=1, random_state=0, device="cpu")
+    in_p_and_u = [np.sort(shuffled[data.s[shuffled] == mark]) for mark in (1, 0)]
+    order = np.concatenate(in_p_and_u)  # P first, each in its old order
+    assert again.fit(data.X[order], data.s[order]).prior_ == clf.prior_
+    told = NNPUClassifier(prior=0.3, scenario=scenario, epochs=1, device="cpu").fit(data.X, data.s)
+    assert told.prior_interval_ == (0.3, 0.3)
+    with pytest.raises(ValueError, match="or prior='estimate'"):
+        NNPUClassifier(prior="guess").fit(data.X, data.s)

@@ -31,6 +31,7 @@ from pulab._validation import (
 )
 from pulab.errors import InputError, PriorError, PulabError, PulabWarning
 from pulab.nets import default_net, logits
+from pulab.priors import estimate_prior
 from pulab.training import (
     Job,
     Objective,
@@ -67,9 +68,9 @@ class Task:
 # Written once, put into each class's docstring where it says {prior}, {shared} or {attributes}.
 SHARED_DOCS = {
     "prior": """\
-    prior : float in (0, 1) or None
-        Share of positives in the population: in U for case-control data, in all rows for a single sample. None: 0.5,
-        with a warning.
+    prior : float in (0, 1), "estimate" or None
+        Share of positives in the population: in U for case-control data, in all rows for a single sample. "estimate":
+        found by :func:`pulab.priors.estimate_prior`. None: 0.5, with a warning.
 """,
     "shared": """\
     scenario : {"case-control", "single-sample"}
@@ -102,6 +103,8 @@ SHARED_DOCS = {
     "attributes": """\
     classes_ : array of two labels, the positive one last
     prior_ : float
+    prior_interval_ : tuple of two floats
+        Between which values the prior lies, where it was estimated; the prior itself, twice, where it was given.
     module_ : nn.Module
         The network as it stood at ``best_epoch_``.
     history_ : list of dict
@@ -129,7 +132,7 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     # How many trainings a fit is made of.
     _n_trainings = 1
 
-    prior: float | None
+    prior: float | str | None
     scenario: str
     module: ModuleLike
     epochs: int | None
@@ -165,10 +168,19 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _check_params(self) -> None:
         """Refuse hyper-parameters of the method's own that make no sense."""
 
+    def _prior_and_interval(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
+        if isinstance(self.prior, str) and self.prior == "estimate":
+            found = estimate_prior(X, positive.astype(int), scenario=self.scenario, random_state=seed)
+            return found.prior, found.interval
+        prior = self._prior(positive)
+        return prior, (prior, prior)
+
     def _prior(self, positive: NDArray[np.bool_]) -> float:
         if self.prior is None:
             warnings.warn(
-                "no prior was given: taking 0.5. Pass prior=…, the share of positives.", PulabWarning, stacklevel=4
+                "no prior was given: taking 0.5. Pass prior=…, the share of positives, or prior='estimate'.",
+                PulabWarning,
+                stacklevel=5,
             )
             return 0.5
         prior, labelled = check_prior(self.prior), float(positive.mean())
@@ -237,9 +249,9 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         X = check_rows(self, X, reset=True)
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
-        self.prior_ = self._prior(labels.positive)
-        self.device_ = device
         seeds = Seeds(check_random_state(self.random_state).randint(2**31 - 1))
+        self.prior_, self.prior_interval_ = self._prior_and_interval(X, labels.positive, seeds["prior"] % 2**31)
+        self.device_ = device
 
         # P and U are told apart before any arithmetic, so that how their rows are interleaved cannot matter.
         p, u = np.flatnonzero(labels.positive), np.flatnonzero(~labels.positive)

@@ -133,7 +133,7 @@ class JointPUClassifier(BasePUClassifier):
     def __init__(
         self,
         *,
-        prior: float | None = None,
+        prior: float | str | None = None,
         init: str = "prior",
         lambda_init: float = 10.0,
         alpha: float = 20.0,

@@ -120,7 +120,7 @@ class PUbNClassifier(BasePUClassifier):
     def __init__(
         self,
         *,
-        prior: float | None = None,
+        prior: float | str | None = None,
         tau: float = 0.9,
         rho: float | None = None,
         lr_sigma: float | None = None,

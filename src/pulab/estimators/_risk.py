@@ -68,7 +68,7 @@ class UPUClassifier(BasePUClassifier):
     def __init__(
         self,
         *,
-        prior: float | None = None,
+        prior: float | str | None = None,
         loss: str = "sigmoid",
         scenario: str = "case-control",
         module: ModuleLike = None,
@@ -131,7 +131,7 @@ class NNPUClassifier(BasePUClassifier):
     def __init__(
         self,
         *,
-        prior: float | None = None,
+        prior: float | str | None = None,
         loss: str = "sigmoid",
         beta: float = 0.0,
         gamma: float = 1.0,
@@ -192,7 +192,7 @@ class PNClassifier(BasePUClassifier):
     def __init__(
         self,
         *,
-        prior: float | None = None,
+        prior: float | str | None = None,
         loss: str = "logistic",
         scenario: str = "case-control",
         module: ModuleLike = None,

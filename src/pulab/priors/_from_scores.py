@@ -1,0 +1,107 @@
+"""Estimates of the share of positives among unlabeled rows, from scores: DEDPUL, BBE, Elkan and Noto's."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.special import expit
+from sklearn.isotonic import isotonic_regression
+
+from pulab.priors._sample import Array, Sample
+
+
+def dedpul(sample: Sample, rng: Any = None) -> float:
+    """DEDPUL: the ratio r of the two densities of scores, made monotone; then the share a with a = mean min(a·r, 1).
+
+    Below the true share all a solve that equation, above it none does. With densities from a sample the mean falls
+    short a little everywhere; the largest a is taken that falls short by no more than 0.1/√n_p (chosen on synthetic
+    samples).
+    """
+    ratio = density_ratio(sample)
+    shares = np.linspace(0.002, 1, 500)
+    ordered = np.sort(ratio)
+    below = np.concatenate([[0.0], np.cumsum(ordered)])
+    n_below = np.searchsorted(ordered, 1 / shares)
+    explained = (shares * below[n_below] + (len(ordered) - n_below)) / len(ordered)
+    good = shares[shares - explained <= 0.1 / math.sqrt(len(sample.positive))]
+    return float(good.max()) if len(good) else float(shares[0])
+
+
+def density_ratio(sample: Sample, bins: int = 2048) -> Array:
+    """f_P/f_U at each unlabeled row, by kernel densities on the scale of logits, monotone in the score, mean 1."""
+    positive, unlabeled = sample
+    both = np.concatenate([positive, unlabeled])
+    low, high = np.quantile(both, (0.0005, 0.9995))
+    margin = 0.1 * (high - low) + 1e-9
+    low, high = low - margin, high + margin
+    step = (high - low) / bins
+
+    # One width for both: smoothed alike, U stays a mixture of P and the rest, and the ratio below one over the share.
+    quartiles = np.quantile(positive, (0.25, 0.75))
+    spread = min(positive.std(), (quartiles[1] - quartiles[0]) / 1.34) or positive.std() or step
+    width = 1.5 * spread * len(positive) ** -0.2  # a little more than Silverman's rule has it
+
+    def density(values: Array) -> Array:
+        counts = np.histogram(np.clip(values, low, high), bins=bins, range=(low, high))[0]
+        smooth: Array = gaussian_filter1d(counts.astype(np.float64), max(width / step, 1e-3), mode="constant")
+        return smooth / len(values)
+
+    place = np.clip(((unlabeled - low) / step).astype(int), 0, bins - 1)
+    order = np.argsort(unlabeled, kind="stable")
+    raw = density(positive)[place] / np.maximum(density(unlabeled)[place], 1e-12)
+    ratio = np.empty_like(raw)
+    ratio[order] = isotonic_regression(raw[order])
+    return np.asarray(ratio / ratio.mean())
+
+
+def bbe(sample: Sample, rng: Any = None, delta: float = 0.1, gamma: float = 0.01) -> float:
+    """Best bin estimation: q_U/q_P above the threshold where that ratio plus its confidence slack is lowest."""
+    ratio, best, _ = _bins(sample, delta, gamma)
+    return float(min(1.0, ratio[best]))
+
+
+def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Array, int, Array]:
+    """For every threshold the ratio q_U/q_P; which threshold is the best; and q_P."""
+    positive, unlabeled = sample
+    thresholds = np.sort(unlabeled)[::-1]
+    q_u = np.arange(1, len(unlabeled) + 1) / len(unlabeled)
+    q_p = 1 - np.searchsorted(np.sort(positive), thresholds, side="left") / len(positive)
+    slack = (1 + gamma) * sum(math.sqrt(math.log(4 / delta) / (2 * len(part))) for part in sample)
+    usable = np.maximum(q_p, 1e-12)
+    best = int(np.argmin(np.where(q_p > 0, (q_u + slack) / usable, np.inf)))
+    return np.asarray(q_u / usable), best, np.asarray(q_p)
+
+
+def elkan_noto(sample: Sample, rng: Any = None) -> float:
+    """Elkan and Noto's e1: the mean probability of being labelled, over the labelled rows, is the label frequency."""
+    odds = len(sample.positive) / len(sample.unlabeled)
+    frequency = float(expit(sample.positive + math.log(odds)).mean())  # scores are those of balanced classes
+    return float(min(1.0, odds * (1 - frequency) / max(frequency, 1e-12)))
+
+
+def shows_pure_positives(sample: Sample, share: float) -> bool:
+    """Whether a region of pure positives is in sight, on which every estimate rests.
+
+    Two signs speak against it. Above BBE's threshold the ratio q_U/q_P should be constant: if it falls further up, by
+    more than a twentieth and more than chance would have it, purer rows lie beyond what the sample shows. And of the
+    positives that the estimate claims to be in U, two fifths at least should lie where nine of ten rows are positive
+    (of synthetic samples whose classes overlap everywhere few do, of those with a pure region most).
+    """
+    certain = np.minimum(share * density_ratio(sample), 1)
+    stand_out = certain[certain >= 0.9].sum() >= 0.4 * certain.sum()
+    return bool(stand_out) and not _falls_further_up(sample)
+
+
+def _falls_further_up(sample: Sample) -> bool:
+    ratio, best, q_p = _bins(sample)
+    for part in (0.5, 0.25):
+        inner = int(np.argmin(np.abs(q_p - q_p[best] * part)))
+        if q_p[inner] == 0 or inner >= best:
+            continue
+        kept_p, kept_u = q_p[inner] / q_p[best], (inner + 1) / (best + 1)
+        n_p, n_u = q_p[best] * len(sample.positive), best + 1
+        chance = math.sqrt((1 - kept_p) / (kept_p * n_p) + (1 - kept_u) / (kept_u * n_u))
+        if math.log(ratio[best] / ratio[inner]) > max(0.05, 1.64 * chance):
+            return True
+    return False

@@ -1,0 +1,25 @@
+"""What the methods see."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Sample(NamedTuple):
+    """What a method sees of labelled and of unlabeled rows: their scores (logits), or the rows themselves."""
+
+    positive: Array
+    unlabeled: Array
+
+    def drawn_again(self, rng: np.random.Generator) -> "Sample":
+        """As many of each, with replacement."""
+        return Sample(*(part[rng.integers(len(part), size=len(part))] for part in self))
+
+    def separation(self) -> float:
+        """The chance that a labelled row scores above an unlabeled one."""
+        ordered = np.sort(self.unlabeled)
+        ranks = [np.searchsorted(ordered, self.positive, side=side).mean() for side in ("left", "right")]
+        return float(sum(ranks) / (2 * len(ordered)))

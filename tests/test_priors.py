@@ -1,0 +1,110 @@
+"""Class priors against shares that are known because we drew them."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pulab import PulabWarning
+from pulab.errors import InputError
+from pulab.priors import METHODS, Sample, bbe, dedpul, elkan_noto, estimate_prior
+
+
+def two_clouds(prior: float, n_p: int, n_u: int, apart: float, seed: int, scenario: str = "case-control") -> Any:
+    """Two Gaussian clouds in five dimensions: X, s and the share of positives in the population."""
+    rng = np.random.default_rng(seed)
+
+    def draw(y: NDArray[np.bool_]) -> NDArray[np.float64]:
+        X = rng.normal(size=(len(y), 5))
+        X[:, 0] += apart * y
+        return X
+
+    if scenario == "case-control":
+        y = rng.random(n_u) < prior
+        return np.concatenate([draw(np.ones(n_p, dtype=bool)), draw(y)]), np.repeat([1, 0], [n_p, n_u]), y.mean()
+    y = rng.random(n_u) < prior
+    s = np.zeros(n_u, dtype=int)
+    s[rng.choice(np.flatnonzero(y), n_p, replace=False)] = 1
+    return draw(y), s, y.mean()
+
+
+@pytest.mark.filterwarnings("ignore:class prior")  # a doubt too many does no harm
+@pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
+@pytest.mark.parametrize("prior", [0.1, 0.3, 0.6])
+def test_auto_finds_the_share_in_both_scenarios(prior: float, scenario: str) -> None:
+    errors = []
+    for seed in range(2):
+        X, s, truth = two_clouds(prior, 200, 2500, apart=4, seed=seed, scenario=scenario)
+        found = estimate_prior(X, s, scenario=scenario, n_bootstrap=30, random_state=seed)
+        assert found.interval[0] <= found.prior <= found.interval[1]
+        errors.append(found.prior - truth)
+    assert np.abs(errors).mean() < 0.05
+
+
+MARGINS = {"dedpul": 0.06, "bbe": 0.06, "tice": 0.25, "km2": 0.12, "elkan-noto": 0.15}
+
+
+@pytest.mark.parametrize("method", MARGINS)
+def test_each_method_comes_near(method: str) -> None:
+    X, s, truth = two_clouds(0.3, 400, 3000, apart=4, seed=3)
+    assert estimate_prior(X, s, method, n_bootstrap=2).prior == pytest.approx(truth, abs=MARGINS[method])
+
+
+def test_the_formulas_on_scores_without_error() -> None:
+    """Positives score 5, negatives −5: every method of scores must give the share exactly, or all but."""
+    rng = np.random.default_rng(0)
+    jitter = rng.normal(size=2500) * 0.1
+    sample = Sample(5 + jitter[:500], np.where(np.arange(2000) < 500, 5, -5) + jitter[500:])
+    assert bbe(sample) == pytest.approx(0.25, abs=0.03)
+    assert dedpul(sample) == pytest.approx(0.25, abs=0.03)
+    balanced = Sample(np.full(500, np.log(4.0)), np.full(2000, 0.0))  # odds 4 of balanced classes: 1 of these sizes
+    assert elkan_noto(balanced) == pytest.approx(0.25 * (1 - 0.5) / 0.5)
+
+
+def test_overlapping_classes_are_called_out() -> None:
+    """Without a pure region the share cannot be known: the interval must hold it, or a warning must be given."""
+    honest = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y = rng.random(3000) < 0.3
+        scores = np.concatenate([rng.normal(size=300) + 1, rng.normal(size=3000) + y])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = estimate_prior(None, np.repeat([1, 0], [300, 3000]), scores=scores, n_bootstrap=20)
+        honest += bool(said) or found.interval[0] <= y.mean() <= found.interval[1]
+        assert [str(w.message) for w in said] == [f"class prior: {text}." for text in found.details["warnings"]]
+        assert all(issubclass(w.category, PulabWarning) for w in said)
+    assert honest >= 11
+
+
+@pytest.mark.filterwarnings("ignore:class prior")
+def test_all_forms_of_rows() -> None:
+    X, s, _ = two_clouds(0.3, 100, 600, apart=4, seed=0)
+    table = estimate_prior(X, s, n_bootstrap=0).prior
+    assert estimate_prior(X.reshape(-1, 1, 5, 1), s, n_bootstrap=0).prior == table
+    assert estimate_prior(X.tolist(), s, n_bootstrap=0).prior == pytest.approx(table, abs=1e-3)
+    assert 0 < estimate_prior(sparse.csr_matrix(X), s, n_bootstrap=0).prior < 1
+    marks = np.where(s == 1, 1.0, np.nan)
+    assert estimate_prior(X, marks, n_bootstrap=0).prior == table
+    with_intervals = estimate_prior(X, s, random_state=7)
+    assert with_intervals == estimate_prior(X, s, random_state=7)
+
+
+def test_bad_input() -> None:
+    X, s, _ = two_clouds(0.3, 20, 100, apart=4, seed=0)
+    with pytest.raises(InputError, match="method must be one of"):
+        estimate_prior(X, s, "magic")
+    with pytest.raises(InputError, match="one class"):
+        estimate_prior(X, np.zeros(len(X)))
+    with pytest.raises(InputError, match="at least two labelled"):
+        estimate_prior(X[19:], s[19:])
+    with pytest.raises(InputError, match="needs X"):
+        estimate_prior(None, s)
+    with pytest.raises(InputError, match="finite numbers"):
+        estimate_prior(X, s, scores=np.full(len(X), np.nan))
+    with pytest.raises(ValueError, match="NaN"):
+        estimate_prior(np.full_like(X, np.nan), s)
+    assert set(METHODS) == {"auto", "dedpul", "bbe", "tice", "km2", "elkan-noto"}
