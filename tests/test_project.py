@@ -19,13 +19,24 @@ LAYERS = [
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
     ["priors"],
+    ["calibration"],
     ["training"],
     ["estimators", "text"],
     ["bench"],
     ["report"],
     ["cli"],
 ]
-WITHOUT_TORCH = ("errors", "_validation", "metrics", "model_selection", "priors", "datasets", "report", "cli")
+WITHOUT_TORCH = (
+    "errors",
+    "_validation",
+    "metrics",
+    "model_selection",
+    "priors",
+    "calibration",
+    "datasets",
+    "report",
+    "cli",
+)
 
 
 def imports(path: Path, everywhere: bool) -> set[str]:

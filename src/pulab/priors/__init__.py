@@ -28,10 +28,21 @@ from pulab.errors import InputError, PulabWarning
 from pulab.metrics import SCENARIOS
 from pulab.model_selection import PUStratifiedKFold
 from pulab.priors._from_rows import km2, tice
-from pulab.priors._from_scores import bbe, dedpul, elkan_noto, shows_pure_positives
+from pulab.priors._from_scores import bbe, dedpul, density_ratio, elkan_noto, shows_pure_positives
 from pulab.priors._sample import Array, Sample
 
-__all__ = ["METHODS", "PriorEstimate", "Sample", "bbe", "dedpul", "elkan_noto", "estimate_prior", "km2", "tice"]
+__all__ = [
+    "METHODS",
+    "PriorEstimate",
+    "Sample",
+    "bbe",
+    "dedpul",
+    "density_ratio",
+    "elkan_noto",
+    "estimate_prior",
+    "km2",
+    "tice",
+]
 
 Estimator = Callable[[Sample, np.random.Generator], float]
 CAREFUL = 0.1  # estimates that lie further apart than this disagree

@@ -1,0 +1,72 @@
+"""Scores to probabilities, without negatives."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab._validation import check_prior
+from pulab.errors import InputError
+from pulab.metrics import split
+from pulab.priors import Sample, density_ratio
+
+Array = NDArray[np.float64]
+
+
+class PUCalibrator:
+    """The probability of being positive as a rising function of a score.
+
+    It is prior · f_P(score) / f(score), the densities of the score among labelled rows and in the population, made
+    monotone and kept at or below 1; the mean over the population is the prior. To be fitted on rows that the model
+    behind the scores has not seen.
+
+    Parameters
+    ----------
+    prior : float
+        The share of positives in the population.
+    scenario : {"case-control", "single-sample"}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pulab.calibration import PUCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.random(5000) < 0.3
+    >>> scores = rng.normal(size=5000) + 2 * y
+    >>> s = y & (rng.random(5000) < 0.2)
+    >>> probability = PUCalibrator(prior=0.3, scenario="single-sample").fit(scores, s)(scores)
+    >>> bool(abs(probability.mean() - 0.3) < 1e-3)
+    True
+    """
+
+    def __init__(self, prior: float, scenario: str = "case-control") -> None:
+        self.prior = prior
+        self.scenario = scenario
+
+    def fit(self, scores: Any, s: Any) -> Self:
+        """Learn the function from scores and PU labels."""
+        prior = check_prior(self.prior)
+        found = split(s, scores, self.scenario)
+        ratio = density_ratio(Sample(found.positive, found.population))
+        share = np.minimum(_weight(ratio, prior) * ratio, 1.0)
+        order = np.argsort(found.population, kind="stable")
+        self.scores_, first = np.unique(found.population[order], return_index=True)
+        self.probabilities_ = np.maximum.accumulate(share[order][first])
+        return self
+
+    def __call__(self, scores: Any) -> Array:
+        """Probabilities of rows with these scores."""
+        if not hasattr(self, "scores_"):
+            raise InputError("the calibrator has not been fitted. Call fit(scores, s) first.")
+        return np.interp(np.asarray(scores, dtype=np.float64), self.scores_, self.probabilities_)
+
+
+def _weight(ratio: Array, prior: float) -> float:
+    """The factor w for which the mean of min(w · ratio, 1) is the prior: more than the prior where much is cut off."""
+    low, high = prior, prior
+    while np.minimum(high * ratio, 1).mean() < prior and high < 1e12:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(middle * ratio, 1).mean() < prior else (low, middle)
+    return high
