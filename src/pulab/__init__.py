@@ -7,6 +7,8 @@ from pulab.errors import PulabError, PulabWarning
 
 if TYPE_CHECKING:
     from pulab.estimators import (
+        BaggingPUClassifier,
+        ElkanNotoClassifier,
         JointPUClassifier,
         NaivePUClassifier,
         NNPUClassifier,
@@ -20,6 +22,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: `import pulab` stays fast, and works where torch is missing.
 _LAZY = {
+    "BaggingPUClassifier": "pulab.estimators",
+    "ElkanNotoClassifier": "pulab.estimators",
     "JointPUClassifier": "pulab.estimators",
     "NNPUClassifier": "pulab.estimators",
     "NaivePUClassifier": "pulab.estimators",
@@ -30,6 +34,8 @@ _LAZY = {
 }
 
 __all__ = [
+    "BaggingPUClassifier",
+    "ElkanNotoClassifier",
     "JointPUClassifier",
     "NNPUClassifier",
     "NaivePUClassifier",

@@ -47,7 +47,8 @@ class PUCalibrator:
         """Learn the function from scores and PU labels."""
         prior = check_prior(self.prior)
         found = split(s, scores, self.scenario)
-        ratio = density_ratio(Sample(found.positive, found.population))
+        # A trace of the flat ratio: however far apart the classes lie, the probabilities can add up to any prior.
+        ratio = 0.999 * density_ratio(Sample(found.positive, found.population)) + 0.001
         share = np.minimum(_weight(ratio, prior) * ratio, 1.0)
         order = np.argsort(found.population, kind="stable")
         self.scores_, first = np.unique(found.population[order], return_index=True)

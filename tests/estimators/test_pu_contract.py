@@ -22,7 +22,7 @@ from pulab._validation import Scaler
 from pulab.bench.methods import METHODS
 from tests.conftest import Blobs
 
-KEYS = [key for key, method in METHODS.items() if not method.needs_negatives]
+KEYS = [key for key, method in METHODS.items() if method.is_network and not method.needs_negatives]
 
 
 def make(key: str, **params: Any) -> Any:

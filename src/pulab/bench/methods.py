@@ -15,6 +15,7 @@ class Method:
     reference: str
     learns_from_truth: bool = False  # y is the truth, not PU labels: the oracle
     needs_negatives: bool = False  # fit wants X_negative as well
+    is_network: bool = True
 
     def load(self) -> Any:
         """The class."""
@@ -53,6 +54,20 @@ METHODS = {
         needs_prior=True,
         reference="Hsieh et al. 2019, ICML",
         needs_negatives=True,
+    ),
+    "elkan-noto": Method(
+        "pulab.ElkanNotoClassifier",
+        "the chance of being labelled, divided by the label frequency; any classifier",
+        needs_prior=True,
+        reference="Elkan and Noto 2008, KDD",
+        is_network=False,
+    ),
+    "bagging": Method(
+        "pulab.BaggingPUClassifier",
+        "labelled rows against small random parts of U, many times; any classifier",
+        needs_prior=True,
+        reference="Mordelet and Vert 2014, Pattern Recognition Letters",
+        is_network=False,
     ),
     "naive": Method(
         "pulab.NaivePUClassifier",

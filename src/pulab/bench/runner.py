@@ -86,8 +86,6 @@ def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
 
 def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = ignore) -> list[Row]:
     """Train many at once, each to the result it has alone. Their seconds are shares of the time of all."""
-    from pulab.estimators import fit_in_step
-
     trials = []
     for spec in specs:
         check_choice("dataset", spec.dataset, DATASETS)
@@ -97,9 +95,26 @@ def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnPro
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
     given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
     start = time.perf_counter()
-    fitted = fit_in_step(estimators, given, side_by_side=LARGE_AT_ONCE, on_progress=on_progress)
+    fitted = _fit(specs, estimators, given, on_progress)
     seconds = (time.perf_counter() - start) / len(specs)
     return [_row(spec, t.train, clf, seconds, device) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
+
+
+def _fit(
+    specs: Sequence[RunSpec], estimators: Sequence[Any], given: Sequence[dict[str, Any]], on_progress: OnProgress
+) -> list[Any]:
+    """Networks all at once, the others one by one."""
+    from pulab.estimators import fit_in_step
+
+    networks = [i for i, spec in enumerate(specs) if METHODS[spec.method].is_network]
+    chosen = [estimators[i] for i in networks], [given[i] for i in networks]
+    together = fit_in_step(*chosen, side_by_side=LARGE_AT_ONCE, on_progress=on_progress) if networks else []
+    fitted = dict(zip(networks, together, strict=True))
+    for i, estimator in enumerate(estimators):
+        if i not in fitted:
+            fitted[i] = estimator.fit(given[i]["X"], given[i]["y"])
+            on_progress(1)
+    return [fitted[i] for i in range(len(estimators))]
 
 
 def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
@@ -118,19 +133,20 @@ def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
 
 def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float, device: str) -> Row:
     data = _load(spec.dataset, spec.features, device)
-    history = estimator.history_
+    history = getattr(estimator, "history_", [])
+    best_epoch = getattr(estimator, "best_epoch_", None)
     return {
         **spec.as_row(),
         "settings": settings(estimator),
         "test_error": 100 * float((estimator.predict(data.X_test) != data.y_test).mean()),
         "recovery_error": 100 * float((estimator.predict(train.X_unlabeled) != train.y_unlabeled).mean()),
-        "val_risk": history[estimator.best_epoch_ - 1]["val_risk"],
-        "best_epoch": estimator.best_epoch_,
+        "val_risk": history[best_epoch - 1]["val_risk"] if best_epoch else None,
+        "best_epoch": best_epoch,
         "history": _columns(history),
         "sigma_history": _columns(getattr(estimator, "sigma_history_", [])),
         "label_histogram": [record["label_histogram"] for record in history if "label_histogram" in record],
         "seconds": seconds,
-        **_circumstances(str(estimator.device_)),
+        **_circumstances(str(getattr(estimator, "device_", "cpu"))),
     }
 
 
@@ -140,7 +156,8 @@ def make_estimator(spec: RunSpec, prior: float, device: str = "auto") -> Any:
     if method.needs_negatives:
         raise InputError(f"{spec.method} needs known negatives, which no sampling draws. Use {spec.method}-n.")
     told = {"prior": prior} if method.needs_prior else {}
-    return method.load()(**{**told, **spec.params}, module=_net(spec), device=device, random_state=spec.seed)
+    where = {"module": _net(spec), "device": device} if method.is_network else {}
+    return method.load()(**{**told, **spec.params}, **where, random_state=spec.seed)
 
 
 def _net(spec: RunSpec) -> Any:
@@ -155,7 +172,7 @@ def _net(spec: RunSpec) -> Any:
 
 def settings(estimator: Any) -> Row:
     """All that was set or left at its default, but for where it ran."""
-    told_elsewhere = ("module", "device", "random_state", "verbose", "prior")
+    told_elsewhere = ("module", "device", "random_state", "verbose", "prior", "n_jobs", "estimator")
     return {name: value for name, value in estimator.get_params().items() if name not in told_elsewhere}
 
 

@@ -25,13 +25,12 @@ from pulab._validation import (
     check_choice,
     check_labels,
     check_number,
-    check_prior,
     check_rows,
     hold_out,
 )
-from pulab.errors import InputError, PriorError, PulabError, PulabWarning
+from pulab.errors import InputError, PulabError, PulabWarning
+from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
-from pulab.priors import estimate_prior
 from pulab.training import (
     Job,
     Objective,
@@ -168,28 +167,8 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _check_params(self) -> None:
         """Refuse hyper-parameters of the method's own that make no sense."""
 
-    def _prior_and_interval(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
-        if isinstance(self.prior, str) and self.prior == "estimate":
-            found = estimate_prior(X, positive.astype(int), scenario=self.scenario, random_state=seed)
-            return found.prior, found.interval
-        prior = self._prior(positive)
-        return prior, (prior, prior)
-
-    def _prior(self, positive: NDArray[np.bool_]) -> float:
-        if self.prior is None:
-            warnings.warn(
-                "no prior was given: taking 0.5. Pass prior=…, the share of positives, or prior='estimate'.",
-                PulabWarning,
-                stacklevel=5,
-            )
-            return 0.5
-        prior, labelled = check_prior(self.prior), float(positive.mean())
-        if self.scenario == "single-sample" and prior < labelled:
-            raise PriorError(
-                f"in a single sample the prior is the share of positives in all rows; got {prior:g}, but {labelled:g} "
-                "of them are labelled positive already. Pass a larger prior, or scenario='case-control'."
-            )
-        return prior
+    def _resolve_prior(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
+        return resolve_prior(self.prior, X, positive, self.scenario, seed)
 
     # scikit-learn's contract -----------------------------------------------------------------------------------
 
@@ -250,7 +229,7 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
         seeds = Seeds(check_random_state(self.random_state).randint(2**31 - 1))
-        self.prior_, self.prior_interval_ = self._prior_and_interval(X, labels.positive, seeds["prior"] % 2**31)
+        self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
         self.device_ = device
 
         # P and U are told apart before any arithmetic, so that how their rows are interleaved cannot matter.

@@ -213,8 +213,10 @@ class PNClassifier(BasePUClassifier):
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
 
-    def _prior(self, positive: NDArray[np.bool_]) -> float:
-        return float(positive.mean()) if self.prior is None else check_prior(self.prior)
+    def _resolve_prior(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
+        by_labels = self.prior is None or self.prior == "estimate"
+        share = float(positive.mean()) if by_labels else check_prior(self.prior)
+        return share, (share, share)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
         return RiskObjective(pn_risk, task.prior, self.loss)

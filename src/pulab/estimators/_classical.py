@@ -1,0 +1,338 @@
+"""Methods for tables that need no network: any scikit-learn classifier underneath."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_rows
+from pulab.calibration import PUCalibrator
+from pulab.errors import InputError
+from pulab.estimators._prior import resolve_prior
+from pulab.model_selection import PUStratifiedKFold
+
+Array = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+
+SHARED_DOCS = """\
+    prior : float in (0, 1), "estimate" or None
+        Share of positives in the population: in U for case-control data, in all rows for a single sample. "estimate":
+        found by :func:`pulab.priors.estimate_prior`. None: 0.5, with a warning.
+    scenario : {"case-control", "single-sample"}
+        Case-control: P and U were drawn independently, U is the population. Single-sample: one sample was drawn and
+        some of its positives were labelled, so that P and U together are the population.
+    random_state : int, RandomState or None
+"""
+SHARED_ATTRIBUTES = """\
+    classes_ : array of two labels, the positive one last
+    prior_, prior_interval_ : the prior, and between which values it lies where it was estimated
+    scores_ : array of shape (n,)
+        Scores of the rows of X by models that had not seen them.
+    calibrator_ : PUCalibrator
+        From scores to probabilities, fitted on these.
+    n_features_in_, row_shape_
+"""
+
+
+class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Glue between scikit-learn's contract and a score: held-out scores are turned into probabilities by the prior.
+
+    A method says how to learn (``_learn``) and how to score (``_score``); decisions are probabilities above one half,
+    which depend on the prior.
+    """
+
+    prior: float | str | None
+    scenario: str
+    random_state: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:  # None under python -OO
+            cls.__doc__ = cls.__doc__.replace("    {shared}\n", SHARED_DOCS).replace(
+                "    {attributes}\n", SHARED_ATTRIBUTES
+            )
+
+    @abstractmethod
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+        """Fit to rows of which the first are the labelled ones; return the rows' scores by models without them."""
+
+    @abstractmethod
+    def _score(self, X: Any) -> Array:
+        """Scores of other rows, on the same scale."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from positive and unlabeled rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, features), data frame, or sparse matrix
+        y : array of shape (n,)
+            1 for a known positive, 0 for an unlabeled row. Also read: booleans, {1, -1}, a value and NaN or None, any
+            two classes (the one that sorts last is positive).
+        """
+        check_choice("scenario", self.scenario, SCENARIOS)
+        X = self._rows(X, reset=True)
+        labels = check_labels(y, X.shape[0])
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        # P first, then U, each in its order: how they are interleaved must not matter.
+        order = np.argsort(~labels.positive, kind="stable")
+        positive = labels.positive[order]
+        X = X[order]
+        prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
+        self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
+        scores = self._learn(X, positive, rng)
+        self.calibrator_ = PUCalibrator(prior, self.scenario).fit(scores, positive)
+        self.scores_ = np.empty(len(scores))
+        self.scores_[order] = scores
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the two classes, in the order of ``classes_``."""
+        check_is_fitted(self, "calibrator_")
+        scores = self._score(self._rows(X, reset=False))
+        probability = self.calibrator_(scores)
+        # The calibrated probability has flat parts; a trace of the score keeps the order of rows within them.
+        probability = probability + 1e-4 * (_squeezed(scores, self.scores_) - probability)
+        return np.stack([1 - probability, probability], axis=1)
+
+    def decision_function(self, X: Any) -> Array:
+        """Log-odds of being positive: above 0 where a row is more likely positive than not."""
+        return np.asarray(logit(self.predict_proba(X)[:, 1]))
+
+    def predict(self, X: Any) -> Any:
+        """The more likely class of each row."""
+        is_positive = self.predict_proba(X)[:, 1] > 0.5
+        return self.classes_[is_positive.astype(int)]
+
+    def _rows(self, X: Any, reset: bool) -> Any:
+        X = check_rows(self, X, reset=reset)
+        return X if X.ndim == 2 else X.reshape(len(X), -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # scikit-learn scores a fit to plain labels; told that half of U is positive, a PU learner rightly disagrees.
+        tags.classifier_tags.poor_score = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _squeezed(scores: Array, like: Array) -> Array:
+    """Any scores strictly between 0 and 1, in the same order."""
+    return np.asarray(expit((scores - np.median(like)) / (4 * (like.std() or 1.0))))
+
+
+def _logits(model: Any, X: Any) -> Array:
+    """Log-odds of the positive class by any classifier."""
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=np.float64)
+    share = np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
+    return np.asarray(logit(np.clip(share, 1e-9, 1 - 1e-9)))
+
+
+def _folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+    n_splits = int(min(5, positive.sum(), (~positive).sum()))
+    if n_splits < 2:
+        raise InputError(
+            f"this method needs at least two labelled and two unlabeled rows, got {positive.sum()} and "
+            f"{(~positive).sum()}. Use one of the networks, or label more."
+        )
+    yield from PUStratifiedKFold(n_splits, random_state=int(rng.integers(2**31))).split(positive, positive)
+
+
+class ElkanNotoClassifier(TablePUClassifier):
+    """Learn which rows are labelled; a row is positive as often as it is labelled, divided by the label frequency.
+
+    The label frequency c, the share of positives that is labelled, follows from the prior. Two forms:
+
+    - ``"scale"``: one classifier of labelled against unlabeled rows; its probability divided by c.
+    - ``"weights"``: such a classifier gives every unlabeled row the weight with which it counts as a positive, and a
+      second one learns from the weighted rows.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or None
+        None: logistic regression of standardised features. For "weights" its ``fit`` must take ``sample_weight`` (a
+        pipeline's last step must).
+    form : {"scale", "weights"}
+    {shared}
+
+    Attributes
+    ----------
+    model_ : the fitted classifier
+    {attributes}
+
+    References
+    ----------
+    Elkan and Noto: Learning Classifiers from Only Positive and Unlabeled Data. KDD 2008.
+
+    Examples
+    --------
+    >>> from pulab import ElkanNotoClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
+    >>> clf = ElkanNotoClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> clf.score(digits.X_test, digits.y_test) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        form: str = "scale",
+        prior: float | str | None = None,
+        scenario: str = "case-control",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.form = form
+        self.prior = prior
+        self.scenario = scenario
+        self.random_state = random_state
+
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+        check_choice("form", self.form, ("scale", "weights"))
+        labelled = self._out_of_fold(X, positive, rng)
+        if self.form == "scale":
+            self.model_ = self._fitted(X, positive)
+            return labelled
+        n_p, n_u = positive.sum(), (~positive).sum()
+        c = n_p / (self.prior_ * len(positive) if self.scenario == "single-sample" else n_p + self.prior_ * n_u)
+        weight = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(labelled), 0, 1))
+        self.model_ = self._fitted(X, positive, weight)
+        return self._out_of_fold(X, positive, rng, weight)
+
+    def _score(self, X: Any) -> Array:
+        return _logits(self.model_, X)
+
+    def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array | None = None) -> Array:
+        scores = np.empty(len(positive))
+        for train, test in _folds(positive, rng):
+            model = self._fitted(X[train], positive[train], None if weight is None else weight[train])
+            scores[test] = _logits(model, X[test])
+        return scores
+
+    def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
+        """A copy of the classifier, fitted to labels or, with weights, to every row as a positive and as a negative."""
+        base = self.estimator
+        if base is None:
+            base = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
+        model = clone(base)
+        if weight is None:
+            return model.fit(X, positive.astype(int))
+        rows = np.concatenate([np.arange(len(weight)), np.flatnonzero(weight < 1)])
+        marks = np.repeat([1, 0], [len(weight), (weight < 1).sum()])
+        weights = np.concatenate([weight, 1 - weight[weight < 1]])
+        name = f"{model.steps[-1][0]}__sample_weight" if hasattr(model, "steps") else "sample_weight"
+        return model.fit(X[rows], marks, **{name: weights})
+
+
+class BaggingPUClassifier(TablePUClassifier):
+    """Many classifiers, each of the labelled rows against a small random part of the unlabeled ones; their mean vote.
+
+    A bag holds few positives among its unlabeled rows, and other ones each time, so that no single one of them is
+    taught to be a negative by all. A row's held-out score is the mean vote of those bags that it was not in.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or None
+        None: a decision tree.
+    n_estimators : int
+        How many bags.
+    max_samples : int or None
+        Unlabeled rows of a bag; None: as many as there are labelled ones.
+    n_jobs : int or None
+        Bags at a time, in threads.
+    {shared}
+
+    Attributes
+    ----------
+    estimators_ : list of the fitted classifiers
+    {attributes}
+
+    References
+    ----------
+    Mordelet and Vert: A Bagging SVM to Learn from Positive and Unlabeled Examples. Pattern Recognition Letters 2014.
+
+    Examples
+    --------
+    >>> from pulab import BaggingPUClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
+    >>> clf = BaggingPUClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> clf.score(digits.X_test, digits.y_test) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 100,
+        max_samples: int | None = None,
+        n_jobs: int | None = None,
+        prior: float | str | None = None,
+        scenario: str = "case-control",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.n_jobs = n_jobs
+        self.prior = prior
+        self.scenario = scenario
+        self.random_state = random_state
+
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+        check_number("n_estimators", self.n_estimators, low=1, whole=True)
+        if self.max_samples is not None:
+            check_number("max_samples", self.max_samples, low=1, whole=True)
+        n_p, n_u = int(positive.sum()), int((~positive).sum())
+        size = min(self.max_samples or n_p, n_u)
+        bags = []
+        for _ in range(self.n_estimators):
+            # P with replacement, so that a labelled row has bags that it is not in, too.
+            drawn = np.concatenate([rng.integers(n_p, size=n_p), n_p + rng.choice(n_u, size=size, replace=False)])
+            bags.append((drawn, int(rng.integers(2**31))))
+        fitted = Parallel(self.n_jobs, prefer="threads")(
+            delayed(self._fit_bag)(X, positive, rows, seed) for rows, seed in bags
+        )
+        self.estimators_ = [model for model, _ in fitted]
+        total, count = np.zeros(len(positive)), np.zeros(len(positive))
+        for (rows, _), (_, votes) in zip(bags, fitted, strict=True):
+            outside = np.ones(len(positive), dtype=bool)
+            outside[rows] = False
+            total[outside] += votes[outside]
+            count[outside] += 1
+        mean = total.sum() / max(count.sum(), 1)
+        return np.where(count > 0, total / np.maximum(count, 1), mean)  # with few bags a row may have been in all
+
+    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], seed: int) -> tuple[Any, Array]:
+        model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=seed)
+        model.fit(X[rows], positive[rows].astype(int))
+        return model, _votes(model, X)
+
+    def _score(self, X: Any) -> Array:
+        return np.asarray(np.mean([_votes(model, X) for model in self.estimators_], axis=0))
+
+
+def _votes(model: Any, X: Any) -> Array:
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
+    return np.asarray(expit(model.decision_function(X)))

@@ -1,0 +1,34 @@
+"""The prior that a classifier works with: as it was told, or estimated."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab._validation import check_prior
+from pulab.errors import PriorError, PulabWarning
+from pulab.priors import estimate_prior
+
+
+def resolve_prior(
+    prior: Any, X: Any, positive: NDArray[np.bool_], scenario: str, seed: int
+) -> tuple[float, tuple[float, float]]:
+    """The prior and between which values it lies."""
+    if isinstance(prior, str) and prior == "estimate":
+        found = estimate_prior(X, positive.astype(int), scenario=scenario, random_state=seed % 2**31)
+        return found.prior, found.interval
+    if prior is None:
+        warnings.warn(
+            "no prior was given: taking 0.5. Pass prior=…, the share of positives, or prior='estimate'.",
+            PulabWarning,
+            stacklevel=5,
+        )
+        return 0.5, (0.5, 0.5)
+    told, labelled = check_prior(prior), float(positive.mean())
+    if scenario == "single-sample" and told < labelled:
+        raise PriorError(
+            f"in a single sample the prior is the share of positives in all rows; got {told:g}, but {labelled:g} "
+            "of them are labelled positive already. Pass a larger prior, or scenario='case-control'."
+        )
+    return told, (told, told)

@@ -1,0 +1,151 @@
+"""What the methods without a network promise, beyond scikit-learn's checks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from pulab import BaggingPUClassifier, ElkanNotoClassifier, PulabWarning
+from pulab.bench.methods import METHODS
+from tests.conftest import Blobs
+
+SCENARIOS = ("case-control", "single-sample")
+KEYS = [key for key, method in METHODS.items() if not method.is_network]
+MADE: dict[str, Any] = {key: METHODS[key].load()(prior=0.4, random_state=0) for key in KEYS}
+MADE["elkan-noto, weights"] = ElkanNotoClassifier(form="weights", prior=0.4, random_state=0)
+
+
+def made(key: str, **params: Any) -> Any:
+    return clone(MADE[key]).set_params(**params)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("key", MADE)
+def test_learns_separable_pu_data(key: str, scenario: str) -> None:
+    data, unseen = Blobs(scenario), Blobs(scenario, seed=1)
+    clf = made(key, scenario=scenario).fit(data.X, data.s)
+    assert clf.score(unseen.X, unseen.y_true) > 0.95
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("key", MADE)
+def test_same_seed_same_result_however_the_rows_are_interleaved(key: str, scenario: str) -> None:
+    data = Blobs(scenario)
+    order = np.argsort(-data.s, kind="stable")
+    mixed = made(key, scenario=scenario).fit(data.X, data.s)
+    sorted_ = made(key, scenario=scenario).fit(data.X[order], data.s[order])
+    # Not to the bit: where an array begins in memory moves the last digit of scikit-learn's sums.
+    assert np.allclose(mixed.predict_proba(data.X), sorted_.predict_proba(data.X), rtol=0, atol=1e-8)
+    assert np.allclose(mixed.scores_[order], sorted_.scores_, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("key", MADE)
+def test_probabilities_add_up_to_the_prior_and_decisions_follow_it(key: str, scenario: str) -> None:
+    data, unseen = Blobs(scenario, n=2000, n_labeled=300), Blobs(scenario, seed=1, n=2000)
+    shares = []
+    for prior in (0.25, 0.4, 0.6):
+        clf = made(key, scenario=scenario, prior=prior).fit(data.X, data.s)
+        rows = clf.scores_ if scenario == "single-sample" else clf.scores_[data.s == 0]
+        assert clf.calibrator_(rows).mean() == pytest.approx(prior, abs=0.01)
+        probability = clf.predict_proba(unseen.X)[:, 1]
+        assert 0 <= probability.min() <= probability.max() <= 1
+        shares.append(clf.predict(unseen.X).mean())
+    assert shares[0] <= shares[1] <= shares[2]
+
+
+@pytest.mark.parametrize("key", MADE)
+def test_labels_and_rows_of_other_kinds(key: str) -> None:
+    data = Blobs("case-control")
+    plain = made(key).fit(data.X, data.s)
+    words = made(key).fit(data.X, np.where(data.s == 1, "yes", None))
+    assert (words.predict(data.X) == "yes").mean() == plain.predict(data.X).mean()
+    dense = np.round(data.X).clip(0)
+    on_sparse = made(key).fit(sparse.csr_matrix(dense), data.s)
+    assert np.allclose(on_sparse.predict_proba(dense), made(key).fit(dense, data.s).predict_proba(dense), atol=1e-2)
+    estimated = made(key, prior="estimate").fit(data.X, data.s)
+    assert estimated.prior_interval_[0] <= estimated.prior_ <= estimated.prior_interval_[1]
+    with pytest.warns(PulabWarning, match="taking 0.5"):
+        made(key, prior=None).fit(data.X, data.s)
+
+
+BASES = [GaussianNB(), make_pipeline(StandardScaler(), LogisticRegression()), LinearSVC(random_state=0)]
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
+@pytest.mark.parametrize("key", MADE)
+def test_any_classifier_underneath(key: str, base: Any) -> None:
+    data, unseen = Blobs("case-control"), Blobs("case-control", seed=1)
+    clf = made(key, estimator=base).fit(data.X, data.s)
+    assert clf.score(unseen.X, unseen.y_true) > 0.9
+    assert not hasattr(base, "classes_")  # a copy was fitted
+
+
+def test_lightgbm_underneath() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    data, unseen = Blobs("case-control", n=1000), Blobs("case-control", seed=1)
+    base = lightgbm.LGBMClassifier(n_estimators=20, min_child_samples=5, verbose=-1, n_jobs=1)
+    clf = BaggingPUClassifier(base, n_estimators=10, prior=0.4, random_state=0).fit(data.X, data.s)
+    assert clf.score(unseen.X, unseen.y_true) > 0.9
+
+
+def test_elkan_notos_formula() -> None:
+    """A classifier that knows P(labelled | x) exactly: the probability must be P(labelled | x) / c."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, 40_000)
+    share = np.array([0.02, 0.2, 0.6, 0.95])  # P(y = 1 | x)
+    y = rng.random(len(x)) < share[x]
+    s = (y & (rng.random(len(x)) < 0.3)).astype(int)  # c = 0.3
+    X = np.eye(4)[x]
+    for form in ("scale", "weights"):
+        base = LogisticRegression(C=1e6, max_iter=1000)
+        clf = ElkanNotoClassifier(base, form=form, prior=float(y.mean()), scenario="single-sample", random_state=0)
+        found = clf.fit(X, s).predict_proba(np.eye(4))[:, 1]
+        assert np.abs(found - share).max() < 0.08
+
+
+def test_bags_hold_what_they_should_and_scores_are_held_out() -> None:
+    """A model that remembers its rows calls each by name: held-out scores must not know them."""
+
+    class Remembers(GaussianNB):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any) -> Any:
+            self.seen_ = {tuple(row) for row in X}
+            self.sizes_ = (int((y == 1).sum()), int((y == 0).sum()))
+            return super().fit(X, y)
+
+        def predict_proba(self, X: Any) -> Any:
+            known = np.array([float(tuple(row) in self.seen_) for row in X])
+            return np.stack([1 - known, known], axis=1)
+
+    data = Blobs("case-control")
+    clf = BaggingPUClassifier(Remembers(), n_estimators=30, max_samples=50, prior=0.4, random_state=0)
+    clf.fit(data.X, data.s)
+    assert {model.sizes_ for model in clf.estimators_} == {(int(data.s.sum()), 50)}
+    assert (clf.scores_ == 0).all()
+
+
+@pytest.mark.parametrize("key", MADE)
+def test_bad_input(key: str) -> None:
+    data = Blobs("case-control")
+    for params, message in (
+        ({"prior": 1.2}, "prior must be"),
+        ({"scenario": "one"}, "scenario must be"),
+        ({"scenario": "single-sample", "prior": 0.01}, "labelled positive already"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            made(key, **params).fit(data.X, data.s)
+    with pytest.raises(ValueError, match="one class"):
+        made(key).fit(data.X, np.zeros(len(data.X)))
+    with pytest.raises(ValueError, match="form must be"):
+        ElkanNotoClassifier(form="other", prior=0.4).fit(data.X, data.s)
+    with pytest.raises(ValueError, match="n_estimators must be"):
+        BaggingPUClassifier(n_estimators=0, prior=0.4).fit(data.X, data.s)
+    with pytest.raises(ValueError, match="max_samples must be"):
+        BaggingPUClassifier(max_samples=0, prior=0.4).fit(data.X, data.s)
