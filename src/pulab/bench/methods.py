@@ -69,6 +69,20 @@ METHODS = {
         reference="Mordelet and Vert 2014, Pattern Recognition Letters",
         is_network=False,
     ),
+    "two-step": Method(
+        "pulab.TwoStepPUClassifier",
+        "spies find reliable negatives, then any classifier",
+        needs_prior=True,
+        reference="Liu et al. 2002, ICML",
+        is_network=False,
+    ),
+    "nnpu-boosting": Method(
+        "pulab.NNPUBoostingClassifier",
+        "boosted trees that minimise the non-negative PU risk",
+        needs_prior=True,
+        reference="the risk: Kiryo et al. 2017, NeurIPS",
+        is_network=False,
+    ),
     "naive": Method(
         "pulab.NaivePUClassifier",
         "unlabeled taken for negative: what to beat",

@@ -1,5 +1,6 @@
 """Methods for tables that need no network: any scikit-learn classifier underneath."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
@@ -20,6 +21,7 @@ from pulab._validation import SCENARIOS, check_choice, check_labels, check_numbe
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.estimators._prior import resolve_prior
+from pulab.metrics import prior_of_unlabeled
 from pulab.model_selection import PUStratifiedKFold
 
 Array = NDArray[np.float64]
@@ -38,7 +40,7 @@ SHARED_ATTRIBUTES = """\
     classes_ : array of two labels, the positive one last
     prior_, prior_interval_ : the prior, and between which values it lies where it was estimated
     scores_ : array of shape (n,)
-        Scores of the rows of X by models that had not seen them.
+        Scores of the rows of X by models that had not seen them; NaN where every model has.
     calibrator_ : PUCalibrator
         From scores to probabilities, fitted on these.
     n_features_in_, row_shape_
@@ -65,7 +67,10 @@ class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     @abstractmethod
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
-        """Fit to rows of which the first are the labelled ones; return the rows' scores by models without them."""
+        """Fit to rows of which the first are the labelled ones; return the rows' scores by models without them.
+
+        NaN where every model has seen a row.
+        """
 
     @abstractmethod
     def _score(self, X: Any) -> Array:
@@ -92,7 +97,8 @@ class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
         self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
         scores = self._learn(X, positive, rng)
-        self.calibrator_ = PUCalibrator(prior, self.scenario).fit(scores, positive)
+        held_out = np.isfinite(scores)
+        self.calibrator_ = PUCalibrator(prior, self.scenario).fit(scores[held_out], positive[held_out])
         self.scores_ = np.empty(len(scores))
         self.scores_[order] = scores
         return self
@@ -103,7 +109,7 @@ class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         scores = self._score(self._rows(X, reset=False))
         probability = self.calibrator_(scores)
         # The calibrated probability has flat parts; a trace of the score keeps the order of rows within them.
-        probability = probability + 1e-4 * (_squeezed(scores, self.scores_) - probability)
+        probability = probability + 1e-4 * (_squeezed(scores, self.calibrator_.scores_) - probability)
         return np.stack([1 - probability, probability], axis=1)
 
     def decision_function(self, X: Any) -> Array:
@@ -141,7 +147,15 @@ def _logits(model: Any, X: Any) -> Array:
     return np.asarray(logit(np.clip(share, 1e-9, 1 - 1e-9)))
 
 
-def _folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+def _copy_of(estimator: Any) -> Any:
+    """An unfitted copy; of nothing, logistic regression of standardised features."""
+    if estimator is None:
+        return make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
+    return clone(estimator)
+
+
+def folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
+    """Rows to train on and rows to score, five times or as often as the labelled rows allow."""
     n_splits = int(min(5, positive.sum(), (~positive).sum()))
     if n_splits < 2:
         raise InputError(
@@ -220,17 +234,14 @@ class ElkanNotoClassifier(TablePUClassifier):
 
     def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array | None = None) -> Array:
         scores = np.empty(len(positive))
-        for train, test in _folds(positive, rng):
+        for train, test in folds(positive, rng):
             model = self._fitted(X[train], positive[train], None if weight is None else weight[train])
             scores[test] = _logits(model, X[test])
         return scores
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
         """A copy of the classifier, fitted to labels or, with weights, to every row as a positive and as a negative."""
-        base = self.estimator
-        if base is None:
-            base = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
-        model = clone(base)
+        model = _copy_of(self.estimator)
         if weight is None:
             return model.fit(X, positive.astype(int))
         rows = np.concatenate([np.arange(len(weight)), np.flatnonzero(weight < 1)])
@@ -336,3 +347,87 @@ def _votes(model: Any, X: Any) -> Array:
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
     return np.asarray(expit(model.decision_function(X)))
+
+
+class TwoStepPUClassifier(TablePUClassifier):
+    """First find rows that are surely negative, then learn from the labelled rows and these.
+
+    Spies find them: some labelled rows are hidden among the unlabeled ones, and a classifier of the other labelled rows
+    against all of these is trained. Unlabeled rows that score below nearly all spies are reliable negatives, never more
+    of them than the prior leaves room for.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier or None
+        None: logistic regression of standardised features.
+    spy_fraction : float
+        Share of the labelled rows that become spies.
+    tolerance : float
+        Share of the spies that may score below the threshold: they are taken for noise.
+    {shared}
+
+    Attributes
+    ----------
+    model_ : the classifier of the second step
+    n_reliable_negatives_ : int
+    {attributes}
+
+    References
+    ----------
+    Liu, Lee, Yu, Li: Partially Supervised Classification of Text Documents. ICML 2002.
+
+    Examples
+    --------
+    >>> from pulab import TwoStepPUClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
+    >>> clf = TwoStepPUClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> clf.score(digits.X_test, digits.y_test) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        spy_fraction: float = 0.15,
+        tolerance: float = 0.05,
+        prior: float | str | None = None,
+        scenario: str = "case-control",
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.spy_fraction = spy_fraction
+        self.tolerance = tolerance
+        self.prior = prior
+        self.scenario = scenario
+        self.random_state = random_state
+
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+        check_number("spy_fraction", self.spy_fraction, low=0, high=1, ends="()")
+        check_number("tolerance", self.tolerance, low=0, high=1, ends="[)")
+        scores = np.empty(len(positive))
+        for train, test in folds(positive, rng):
+            model, _ = self._two_steps(X[train], positive[train], rng)
+            scores[test] = _logits(model, X[test])
+        self.model_, self.n_reliable_negatives_ = self._two_steps(X, positive, rng)
+        return scores
+
+    def _score(self, X: Any) -> Array:
+        return _logits(self.model_, X)
+
+    def _two_steps(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:
+        labelled, unlabeled = np.flatnonzero(positive), np.flatnonzero(~positive)
+        n_spies = min(max(1, round(self.spy_fraction * len(labelled))), max(1, len(labelled) - 1))
+        spies = rng.choice(labelled, n_spies, replace=False)
+        seen = positive.copy()
+        seen[spies] = len(labelled) == 1  # a single positive cannot be spared
+        first = _logits(_copy_of(self.estimator).fit(X, seen.astype(int)), X)
+        below = int((first[unlabeled] < np.quantile(first[spies], self.tolerance)).sum())
+        share = prior_of_unlabeled(self.prior_, len(labelled), len(unlabeled), self.scenario)
+        room = math.ceil((1 - share) * len(unlabeled))
+        n_negatives = max(1, min(below, room) or room // 2)
+        negatives = unlabeled[np.argsort(first[unlabeled], kind="stable")[:n_negatives]]
+        rows = np.concatenate([labelled, negatives])
+        return _copy_of(self.estimator).fit(X[rows], positive[rows].astype(int)), n_negatives

@@ -52,7 +52,8 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Array:
     raw = density(positive)[place] / np.maximum(density(unlabeled)[place], 1e-12)
     ratio = np.empty_like(raw)
     ratio[order] = isotonic_regression(raw[order])
-    return np.asarray(ratio / ratio.mean())
+    mean = ratio.mean()
+    return np.asarray(ratio / mean) if mean > 0 else np.ones_like(ratio)
 
 
 def bbe(sample: Sample, rng: Any = None, delta: float = 0.1, gamma: float = 0.01) -> float:

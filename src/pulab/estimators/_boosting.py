@@ -1,0 +1,277 @@
+"""Boosted trees that minimise the non-negative PU risk."""
+
+import importlib.util
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit
+
+from pulab._validation import check_choice, check_number, hold_out
+from pulab.errors import InputError
+from pulab.estimators._classical import Array, Marks, TablePUClassifier, folds
+from pulab.metrics import nnpu_risk
+
+BACKENDS = ("lightgbm", "xgboost")
+SMALL = 20_000  # rows: below, five folds cost little and a fifth of the rows would be too few
+Risk = Callable[[Array], float]
+
+
+class NNPUGradients:
+    """Gradient and curvature of the non-negative PU risk with the logistic loss ℓ: row by row, times their number.
+
+    The risk is π·mean_P ℓ(g) + R⁻, with R⁻ = mean_pop ℓ(−g) − π·mean_P ℓ(−g). Since ℓ(g) − ℓ(−g) = −g, it is linear in
+    the score of a labelled row: its second derivative there is zero, and a Newton step, which divides by it, would have
+    no length. Boosting needs a positive curvature, so each row gets the largest that its terms can have, a quarter of
+    their weight (ℓ'' ≤ 1/4). The quadratic with this curvature lies above the risk everywhere and touches it at g, so
+    that a step to its lowest point never raises the risk. Where R⁻ has fallen below −β, the labelled rows are
+    overfitted: the step follows −γ·R⁻ instead, which raises it.
+    """
+
+    def __init__(self, positive: Marks, prior: float, scenario: str, beta: float, gamma: float) -> None:
+        n = len(positive)
+        in_population = np.ones(n) if scenario == "single-sample" else (~positive).astype(np.float64)
+        self._on_p = np.where(positive, prior * n / positive.sum(), 0.0)
+        self._on_population = in_population * n / in_population.sum()
+        self._beta, self._gamma, self._n = beta, gamma, n
+        self._curvature = (self._on_p + self._on_population) / 4
+
+    def __call__(self, g: Array) -> tuple[Array, Array]:
+        """Of all rows at these scores."""
+        price = np.logaddexp(0, g)  # ℓ(−g)
+        negative_part = float((self._on_population - self._on_p) @ price) / self._n
+        share = expit(g)
+        if negative_part < -self._beta:
+            return -self._gamma * (self._on_population - self._on_p) * share, self._curvature
+        return self._on_population * share - self._on_p, self._curvature
+
+
+class NNPUBoostingClassifier(TablePUClassifier):
+    """Gradient-boosted trees with the non-negative PU risk as their objective.
+
+    For large tables too; no scaling is needed. Held-out rows choose the number of trees and calibrate probabilities: of
+    up to 20,000 rows all, in five folds; of more a part, which the trees then do not learn from.
+
+    Parameters
+    ----------
+    backend : {"auto", "lightgbm", "xgboost"}
+        "auto": LightGBM if it is installed, else XGBoost.
+    n_estimators : int
+        Trees at most.
+    learning_rate : float
+    num_leaves : int
+        Leaves of a tree; fewer (down to four) where there are few labelled rows.
+    min_child_samples : int
+        Rows of a leaf at least; fewer where there are few labelled rows.
+    early_stopping : int or None
+        Stop when the held-out PU risk (sigmoid loss) has not fallen for so many trees; None: grow them all.
+    beta, gamma : float
+        When the correction of the risk sets in, and how strong it is.
+    validation_fraction : float
+        Share of P and of U that is held out of a large table.
+    n_jobs : int
+        Threads; -1: all.
+    {shared}
+
+    Attributes
+    ----------
+    backend_ : str
+        What the trees were grown by.
+    model_ : the booster; None where no feature varies
+    best_iteration_ : int
+    {attributes}
+
+    References
+    ----------
+    Kiryo et al.: Positive-Unlabeled Learning with Non-Negative Risk Estimator. NeurIPS 2017; for the risk.
+
+    Examples
+    --------
+    >>> from pulab import NNPUBoostingClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=80, random_state=0)
+    >>> clf = NNPUBoostingClassifier(prior=pu.prior, random_state=0)
+    >>> clf.fit(pu.X, pu.s).score(digits.X_test, digits.y_test) > 0.9  # doctest: +SKIP
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: str = "auto",
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        num_leaves: int = 31,
+        min_child_samples: int = 20,
+        early_stopping: int | None = 30,
+        beta: float = 0.0,
+        gamma: float = 1.0,
+        validation_fraction: float = 0.2,
+        n_jobs: int = -1,
+        prior: float | str | None = None,
+        scenario: str = "case-control",
+        random_state: Any = None,
+    ) -> None:
+        self.backend = backend
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.min_child_samples = min_child_samples
+        self.early_stopping = early_stopping
+        self.beta = beta
+        self.gamma = gamma
+        self.validation_fraction = validation_fraction
+        self.n_jobs = n_jobs
+        self.prior = prior
+        self.scenario = scenario
+        self.random_state = random_state
+
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+        self._check_params()
+        self.backend_ = _installed(self.backend)
+        seed = int(rng.integers(2**31))
+        X = sparse.csr_matrix(X) if sparse.issparse(X) else X  # the backends do not know scipy's newer kind
+        scores = np.full(len(positive), np.nan)
+        lengths = []
+        for train, held in self._splits(positive, rng):
+            self.model_, self.best_iteration_ = self._grow(X, positive, train, held, seed)
+            scores[held] = self._score(X[held])
+            lengths.append(self.best_iteration_)
+        if len(lengths) > 1:  # once more, on all rows, with as many trees as were good on average
+            everything = np.arange(len(positive))
+            self.model_, self.best_iteration_ = self._grow(X, positive, everything, None, seed, round(np.mean(lengths)))
+        return scores
+
+    def _splits(self, positive: Marks, rng: np.random.Generator) -> Iterable[tuple[Any, Any]]:
+        """Of a small table five folds, whose held-out rows are all of it; of a large one a single part is enough."""
+        if len(positive) < SMALL:
+            return folds(positive, rng)
+        parts = [hold_out(np.flatnonzero(marks), self.validation_fraction, rng) for marks in (positive, ~positive)]
+        return [(np.concatenate([kept for kept, _ in parts]), np.concatenate([held for _, held in parts]))]
+
+    def _grow(
+        self, X: Any, positive: Marks, train: Any, held: Any | None, seed: int, n_trees: int | None = None
+    ) -> tuple[Any, int]:
+        """Trees for some rows; the number of them by the risk on held-out rows, or as told."""
+        if not _varies(X[train]):
+            return None, 0
+        gradients = NNPUGradients(positive[train], self.prior_, self.scenario, self.beta, self.gamma)
+        n_p = int(positive[train].sum())
+        shape = min(self.num_leaves, max(4, n_p // 15)), min(self.min_child_samples, max(1, n_p // 4))
+
+        def risk(g: Array) -> float:
+            return nnpu_risk(positive[held], g, prior=self.prior_, scenario=self.scenario)
+
+        grow = {"lightgbm": self._grow_lightgbm, "xgboost": self._grow_xgboost}[self.backend_]
+        X_held = None if held is None or self.early_stopping is None else X[held]
+        return grow(X[train], X_held, gradients, risk, shape, seed, max(1, n_trees or self.n_estimators))
+
+    def _check_params(self) -> None:
+        check_choice("backend", self.backend, ("auto", *BACKENDS))
+        for name in ("n_estimators", "min_child_samples"):
+            check_number(name, getattr(self, name), low=1, whole=True)
+        check_number("num_leaves", self.num_leaves, low=2, whole=True)
+        if self.early_stopping is not None:
+            check_number("early_stopping", self.early_stopping, low=1, whole=True)
+        check_number("learning_rate", self.learning_rate, low=0, ends="(]")
+        check_number("beta", self.beta, low=0)
+        check_number("gamma", self.gamma, low=0)
+        check_number("validation_fraction", self.validation_fraction, low=0, high=1, ends="()")
+
+    def _grow_lightgbm(
+        self, X: Any, X_held: Any, gradients: Any, risk: Risk, shape: tuple[int, int], seed: int, n_trees: int
+    ) -> tuple[Any, int]:
+        import lightgbm
+
+        params = {
+            "objective": lambda g, data: gradients(g),
+            "learning_rate": self.learning_rate,
+            "num_leaves": shape[0],
+            "min_data_in_leaf": shape[1],
+            "min_data_in_bin": min(3, shape[1]),
+            "feature_pre_filter": False,
+            "min_sum_hessian_in_leaf": 1e-3,
+            "num_threads": 0 if self.n_jobs == -1 else self.n_jobs,
+            "seed": seed,
+            "deterministic": True,
+            "verbose": -1,
+        }
+        train = lightgbm.Dataset(X, label=np.zeros(X.shape[0]))
+        if X_held is None:
+            return lightgbm.train(params, train, n_trees), n_trees
+        held = lightgbm.Dataset(X_held, label=np.zeros(X_held.shape[0]), reference=train)
+        model = lightgbm.train(
+            params,
+            train,
+            n_trees,
+            valid_sets=[held],
+            feval=lambda g, data: ("pu_risk", risk(g), False),
+            callbacks=[lightgbm.early_stopping(int(self.early_stopping or 1), verbose=False)],
+        )
+        return model, model.best_iteration
+
+    def _grow_xgboost(
+        self, X: Any, X_held: Any, gradients: Any, risk: Risk, shape: tuple[int, int], seed: int, n_trees: int
+    ) -> tuple[Any, int]:
+        import xgboost
+
+        params = {
+            "learning_rate": self.learning_rate,
+            "max_leaves": shape[0],
+            "grow_policy": "lossguide",
+            "max_depth": 0,
+            "min_child_weight": shape[1] / 4,  # a row's curvature is a quarter of its weight
+            "nthread": 0 if self.n_jobs == -1 else self.n_jobs,
+            "seed": seed,
+            "base_score": 0.0,
+            "disable_default_eval_metric": True,
+        }
+        train = xgboost.DMatrix(X, label=np.zeros(X.shape[0]))
+        watched = (
+            {}
+            if X_held is None
+            else {
+                "evals": [(xgboost.DMatrix(X_held, label=np.zeros(X_held.shape[0])), "held_out")],
+                "custom_metric": lambda g, data: ("pu_risk", risk(np.asarray(g))),
+                "early_stopping_rounds": self.early_stopping,
+            }
+        )
+        model = xgboost.train(
+            params,
+            train,
+            n_trees,
+            obj=lambda g, data: gradients(np.asarray(g, dtype=np.float64)),
+            verbose_eval=False,
+            **watched,
+        )
+        return model, n_trees if X_held is None else model.best_iteration + 1
+
+    def _score(self, X: Any) -> NDArray[np.float64]:
+        if self.model_ is None:
+            return np.zeros(X.shape[0])
+        X = sparse.csr_matrix(X) if sparse.issparse(X) else X
+        if self.backend_ == "lightgbm":
+            return np.asarray(self.model_.predict(X, num_iteration=self.best_iteration_, raw_score=True))
+        import xgboost
+
+        trees = (0, self.best_iteration_)
+        margins = self.model_.predict(xgboost.DMatrix(X), output_margin=True, iteration_range=trees)
+        return np.asarray(margins, dtype=np.float64)
+
+
+def _varies(X: Any) -> bool:
+    """Whether any feature has two values: LightGBM stops at none."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    spread = high - low
+    return bool((spread.toarray() if sparse.issparse(spread) else np.asarray(spread)).any())
+
+
+def _installed(backend: str) -> str:
+    wanted = BACKENDS if backend == "auto" else (backend,)
+    for name in wanted:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    raise InputError(f"NNPUBoostingClassifier needs {' or '.join(wanted)}. Run: pip install 'pulab[boost]'.")
