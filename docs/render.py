@@ -80,7 +80,7 @@ def _number(value: float | str) -> str:
 def gpu_seconds() -> str:
     lines = []
     for path in sorted((committed_rows() / "paper").glob("*.jsonl")):
-        rows = read_rows([path])
+        rows = [row for row in read_rows([path]) if row["device"].startswith("cuda")]
         for method in dict.fromkeys(row["method"] for row in rows):
             mine = [row for row in rows if row["method"] == method]
             mean = sum(row["seconds"] for row in mine) / len(mine)
