@@ -126,6 +126,11 @@ def test_bad_input() -> None:
         metrics.roc_auc(s, [0.2, np.nan, 0.5, 0.9], prior=0.3)
     with pytest.raises(PriorError):
         metrics.precision(s, [1, 0, 0, 1], prior=1.5)
+    with pytest.raises(PriorError, match=r"such as prior=0\.3\.$"):
+        metrics.precision(s, [1, 0, 0, 1], prior="estimate")
+    for metric in (metrics.accuracy, metrics.precision, metrics.f1, metrics.roc_auc, metrics.nnpu_risk):
+        with pytest.raises(PriorError, match="labelled already"):
+            metric(s, [1, 0, 0, 1], prior=0.1, scenario="single-sample")
     with pytest.raises(PriorError, match="labelled already"):
         metrics.precision_at_k(s, [0.2, 0.1, 0.5, 0.9], k=1, prior=0.1, scenario="single-sample")
     with pytest.raises(InputError, match="k must"):

@@ -53,3 +53,14 @@ def test_any_classifier_can_be_scored() -> None:
     assert PUScorer("accuracy")(ours.fit(data.X, data.s), data.X, data.s) > 0.9
     with pytest.raises(InputError, match="metric must be"):
         PUScorer("auc")
+
+
+def test_a_scorer_takes_the_estimators_scenario() -> None:
+    data = Blobs("single-sample", n=1500, n_labeled=300)
+    clf = NNPUClassifier(prior=data.prior, scenario="single-sample", epochs=15, random_state=0, device="cpu")
+    clf.fit(data.X, data.s)
+    assert PUScorer("accuracy")(clf, data.X, data.s) == pytest.approx(clf.score(data.X, data.y_true), abs=0.05)
+    case_control = PUScorer("accuracy", scenario="case-control")(clf, data.X, data.s)
+    assert case_control != pytest.approx(clf.score(data.X, data.y_true), abs=0.05)
+    search = GridSearchCV(clf, {"lr": [1e-2]}, scoring=PUScorer("f1"), cv=PUStratifiedKFold(2, random_state=0))
+    assert PUScorer("f1")(search.fit(data.X, data.s), data.X, data.s) > 0.8

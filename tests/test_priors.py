@@ -60,8 +60,26 @@ def test_the_formulas_on_scores_without_error() -> None:
     sample = Sample(5 + jitter[:500], np.where(np.arange(2000) < 500, 5, -5) + jitter[500:])
     assert bbe(sample) == pytest.approx(0.25, abs=0.03)
     assert dedpul(sample) == pytest.approx(0.25, abs=0.03)
-    balanced = Sample(np.full(500, np.log(4.0)), np.full(2000, 0.0))  # odds 4 of balanced classes: 1 of these sizes
-    assert elkan_noto(balanced) == pytest.approx(0.25 * (1 - 0.5) / 0.5)
+    tied = Sample(np.ones(500), np.repeat([1.0, 0.0], [500, 1500]))  # of the rows that score 1, half are labelled
+    for scale in (1.0, 7.0):
+        assert elkan_noto(Sample(*(scale * part for part in tied))) == pytest.approx(0.25, abs=0.01)
+    assert bbe(tied) == pytest.approx(0.25)
+
+
+def test_copies_of_rows_change_nothing() -> None:
+    """A row in one fold and its copy in another would be known by heart."""
+    X, s, truth = two_clouds(0.4, 150, 800, apart=4, seed=0, scenario="single-sample")
+    four = [np.tile(X, (4, 1)), np.tile(s, 4)]
+    found = estimate_prior(*four, scenario="single-sample", n_bootstrap=0)
+    assert found.prior == pytest.approx(truth, abs=0.08)
+
+
+@pytest.mark.filterwarnings("ignore:class prior")
+@pytest.mark.parametrize("method", METHODS)
+def test_few_labelled_rows_are_called_out(method: str) -> None:
+    X, s, _ = two_clouds(0.4, 8, 100, apart=4, seed=0)
+    with pytest.warns(PulabWarning, match="only 8 rows are labelled"):
+        estimate_prior(X, s, method, n_bootstrap=0)
 
 
 def test_overlapping_classes_are_called_out() -> None:
@@ -103,8 +121,12 @@ def test_bad_input() -> None:
         estimate_prior(X[19:], s[19:])
     with pytest.raises(InputError, match="needs X"):
         estimate_prior(None, s)
-    with pytest.raises(InputError, match="finite numbers"):
+    with pytest.raises(InputError, match="got NaN or infinity"):
         estimate_prior(X, s, scores=np.full(len(X), np.nan))
+    with pytest.raises(InputError, match="must be numbers"):
+        estimate_prior(X, s, scores=["a"] * len(X))
+    with pytest.raises(InputError, match="pass X"):
+        estimate_prior(None, s, "tice", scores=np.zeros(len(X)))
     with pytest.raises(ValueError, match="NaN"):
         estimate_prior(np.full_like(X, np.nan), s)
     assert set(METHODS) == {"auto", "dedpul", "bbe", "tice", "km2", "elkan-noto"}

@@ -39,12 +39,12 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
-def check_prior(prior: Any) -> float:
+def check_prior(prior: Any, hint: str = ", or prior='estimate'") -> float:
     """The class prior as a float strictly between 0 and 1."""
     if not isinstance(prior, numbers.Real) or not 0 < float(prior) < 1:
         raise PriorError(
             f"prior must be a number strictly between 0 and 1, got {prior!r}. "
-            "Pass the share of positives in the population, such as prior=0.3, or prior='estimate'."
+            f"Pass the share of positives in the population, such as prior=0.3{hint}."
         )
     return float(prior)
 

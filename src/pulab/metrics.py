@@ -36,11 +36,14 @@ class Parts(NamedTuple):
 def split(s: Any, values: Any, scenario: str) -> Parts:
     """Values by the role of their row."""
     check_choice("scenario", scenario, SCENARIOS)
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores and predictions must be numbers, but: {error}.") from error
     if array.ndim == 2 and array.shape[1] == 2:  # predict_proba's two columns
         array = array[:, 1]
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise InputError(f"scores must be finite numbers, one per row, got an array of shape {array.shape}.")
+        raise InputError(f"scores must be finite numbers, one per row, got {_kind(array)}.")
     labelled = check_labels(s, len(array), name="s").positive
     unlabeled = array[~labelled]
     return Parts(array[labelled], unlabeled if scenario == "case-control" else array, unlabeled)
@@ -59,6 +62,17 @@ def prior_of_unlabeled(prior: float, n_labeled: int, n_unlabeled: int, scenario:
     return left
 
 
+def _kind(array: Array) -> str:
+    return f"an array of shape {array.shape}" if array.ndim != 1 else "NaN or infinity"
+
+
+def _prior(prior: Any, found: Parts, scenario: str) -> float:
+    """A prior that can be: above the share of rows that are labelled already, in a single sample."""
+    checked = check_prior(prior, hint="")
+    prior_of_unlabeled(checked, len(found.positive), len(found.unlabeled), scenario)
+    return checked
+
+
 # Of decisions ---------------------------------------------------------------------------------------------------------
 
 
@@ -71,20 +85,20 @@ def precision(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-contro
     """The share of positives in what is called positive: prior · recall / share called positive. 0 if nothing is."""
     found = _decisions(s, y_pred, scenario)
     called = found.population.mean()
-    return float(check_prior(prior) * found.positive.mean() / called) if called else 0.0
+    return float(_prior(prior, found, scenario) * found.positive.mean() / called) if called else 0.0
 
 
 def f1(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The harmonic mean of precision and recall: 2 · prior · recall / (prior + share called positive)."""
     found = _decisions(s, y_pred, scenario)
-    prior = check_prior(prior)
+    prior = _prior(prior, found, scenario)
     return float(2 * prior * found.positive.mean() / (prior + found.population.mean()))
 
 
 def zero_one_risk(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The share of wrong decisions: 2 · prior · (1 − recall) + share called positive − prior."""
     found = _decisions(s, y_pred, scenario)
-    prior = check_prior(prior)
+    prior = _prior(prior, found, scenario)
     return float(2 * prior * (1 - found.positive.mean()) + found.population.mean() - prior)
 
 
@@ -110,13 +124,15 @@ def share_called_positive(s: Any, y_pred: Any, *, prior: Any = None, scenario: s
 
 def roc_auc(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The chance that a positive scores above a negative: (AUC of P against the population − prior/2) / (1 − prior)."""
-    found, prior = split(s, y_score, scenario), check_prior(prior)
+    found = split(s, y_score, scenario)
+    prior = _prior(prior, found, scenario)
     return float((_auc(found.positive, found.population) - prior / 2) / (1 - prior))
 
 
 def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The mean over the positives of the precision at their scores, as scikit-learn's."""
-    found, prior = split(s, y_score, scenario), check_prior(prior)
+    found = split(s, y_score, scenario)
+    prior = _prior(prior, found, scenario)
     above_p, above = _share_above(found.positive, found.positive), _share_above(found.population, found.positive)
     # No row of the population may score as high as the best positive; the positive itself is one row of it.
     return float(np.mean(prior * above_p / np.maximum(above, 1 / len(found.population))))
@@ -125,8 +141,8 @@ def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "ca
 def precision_at_k(s: Any, y_score: Any, *, k: int, prior: float, scenario: str = "case-control") -> float:
     """The share of positives among the k unlabeled rows with the highest scores (with those that tie with the last)."""
     found = split(s, y_score, scenario)
-    unlabeled_prior = prior_of_unlabeled(check_prior(prior), len(found.positive), len(found.unlabeled), scenario)
-    return unlabeled_prior * _lift(found, k)
+    checked = check_prior(prior, hint="")
+    return prior_of_unlabeled(checked, len(found.positive), len(found.unlabeled), scenario) * _lift(found, k)
 
 
 def lift_at_k(s: Any, y_score: Any, *, k: int, prior: Any = None, scenario: str = "case-control") -> float:
@@ -174,7 +190,8 @@ def _lift(found: Parts, k: int) -> float:
 
 
 def _risk_parts(s: Any, logits: Any, prior: float, scenario: str) -> tuple[float, float]:
-    found, prior = split(s, logits, scenario), check_prior(prior)
+    found = split(s, logits, scenario)
+    prior = _prior(prior, found, scenario)
 
     def sigmoid(g: Array) -> Array:
         return 0.5 * (1 + np.tanh(g / 2))
@@ -243,8 +260,9 @@ def estimate(
     prior, prior_interval
         The share of positives in the population, and between which values it lies.
     n_bootstrap : int
-        Samples to draw again, P and U each on its own; 0: no interval.
+        Samples to draw again (of case-control data P and U each on its own); 0: no interval.
     """
+    check_number("n_bootstrap", n_bootstrap, low=0, whole=True)
     if isinstance(metric, str):
         check_choice("metric", metric, METRICS)
         metric = METRICS[metric].function
@@ -266,6 +284,8 @@ def estimate(
     if n_bootstrap:
         rng = np.random.default_rng(random_state)
         groups = [np.flatnonzero(labelled == 1), np.flatnonzero(labelled == 0)]
+        if scenario == "single-sample":  # one sample: how many of its rows are labelled is chance, too
+            groups = [np.arange(len(labelled))]
         draws = [at(prior, np.concatenate([rng.choice(g, len(g)) for g in groups])) for _ in range(n_bootstrap)]
         low, high = np.quantile(draws, (0.025, 0.975))
         interval = (float(low), float(high))

@@ -65,7 +65,8 @@ class PUScorer:
         A key of ``pulab.metrics.METRICS``. Risks are negated.
     prior : float or None
         The share of positives in the population. None: what the estimator was told or found (``prior_``).
-    scenario : {"case-control", "single-sample"}
+    scenario : {"case-control", "single-sample"} or None
+        None: the estimator's, or "case-control" where it has none.
 
     Examples
     --------
@@ -81,26 +82,33 @@ class PUScorer:
     True
     """
 
-    def __init__(self, metric: str, *, prior: float | None = None, scenario: str = "case-control") -> None:
+    def __init__(self, metric: str, *, prior: float | None = None, scenario: str | None = None) -> None:
         check_choice("metric", metric, METRICS)
-        check_choice("scenario", scenario, SCENARIOS)
+        if scenario is not None:
+            check_choice("scenario", scenario, SCENARIOS)
         self.metric, self.prior, self.scenario = metric, prior, scenario
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         metric = METRICS[self.metric]
-        values, prior = _values(estimator, X, metric.of), self._prior(estimator)
-        value = metric.function(y, values, prior=prior, scenario=self.scenario)
+        last = _last(estimator)
+        scenario = self.scenario or getattr(last, "scenario", "case-control")
+        value = metric.function(y, _values(estimator, X, metric.of), prior=self._prior(last), scenario=scenario)
         return value if metric.more_is_better else -value
 
     def __repr__(self) -> str:
         return f"PUScorer({self.metric!r}, prior={self.prior!r}, scenario={self.scenario!r})"
 
     def _prior(self, estimator: Any) -> float | None:
-        last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        prior = self.prior if self.prior is not None else getattr(last, "prior_", None)
+        prior = self.prior if self.prior is not None else getattr(estimator, "prior_", None)
         if prior is None and METRICS[self.metric].needs_prior:
             raise InputError(f"{self.metric} needs the prior, and the estimator has none. Pass prior=… to the scorer.")
         return prior
+
+
+def _last(estimator: Any) -> Any:
+    """The classifier itself: the winner of a search, the last step of a pipeline."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    return estimator[-1] if hasattr(estimator, "steps") else estimator
 
 
 def _values(estimator: Any, X: Any, of: str) -> NDArray[np.float64]:

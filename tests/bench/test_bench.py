@@ -9,7 +9,7 @@ import pytest
 
 import pulab
 from pulab import PulabWarning
-from pulab.bench import METHODS, RECIPES, RunSpec, append_row, read_rows, run, run_all
+from pulab.bench import METHODS, RECIPES, RunSpec, append_row, read_rows, rows_of, run, run_all
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling
 
 SPEC = RunSpec("digits", PlainSampling(20, 100), "nnpu", seed=1, params={"epochs": 2})
@@ -76,6 +76,16 @@ def test_a_torn_line_loses_its_own_row_only(tmp_path: Path) -> None:
     append_row(path, {"a": 3})
     with pytest.warns(PulabWarning, match="line 2 is no row"):
         assert read_rows([path]) == [{"a": 1}, {"a": 3}]
+
+
+def test_what_is_no_result_counts_as_not_done(tmp_path: Path) -> None:
+    row = run(SPEC, device="cpu")
+    (tmp_path / "folder.jsonl").mkdir()
+    for broken in ({"spec": SPEC.digest}, row | {"test_error": None}, row | {"recovery_error": "abc"}):
+        (tmp_path / "a.jsonl").write_text(json.dumps(broken) + "\n")
+        assert rows_of([SPEC], tmp_path) == []
+    append_row(tmp_path / "a.jsonl", row)
+    assert len(rows_of([SPEC], tmp_path)) == 1
 
 
 def test_rows_are_rounded_and_never_hold_nan(tmp_path: Path) -> None:

@@ -88,6 +88,35 @@ def test_demo(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("bench", "run", "smoke", "--datasets", "mnist"), "no run of smoke is of --datasets mnist"),
+        (("bench", "run", "smoke", "--out", "/dev/null/x"), "--out must be a folder that can be written to"),
+        (("bench", "show", "paper", "--format", "svg", "--rows", "nowhere"), "holds no rows"),
+        (("bench", "show", "smoke", "--features", "elmo"), "is for the paper's recipes"),
+        (("bench", "show", "paper-figure-2", "--format", "png"), "needs a file"),
+        (("bench", "show", "paper-table-1", "--format", "svg"), "--format must be one of"),
+    ],
+)
+def test_a_wrong_bench_call_is_one_line(
+    words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = command(monkeypatch, capsys, *words)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert message in err
+
+
+def test_a_page_goes_where_a_link_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link.html").symlink_to(tmp_path / "page.html")
+    assert command(monkeypatch, capsys, "bench", "show", "demo", "--out", str(tmp_path / "link.html"))[0] == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert "digits" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+
+
 def test_flags_are_as_they_were() -> None:
     """Scripts depend on them: a change here is a change for users, and belongs into the changelog."""
 

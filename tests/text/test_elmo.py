@@ -109,6 +109,12 @@ def test_damaged_files_are_one_clear_error(tmp_path: Path) -> None:
     other.write_text(json.dumps(options))
     with pytest.raises(DataFormatError, match="the options do not fit the weights: RNN_0"):
         ElmoEncoder(other, WEIGHTS).fit(["a"])
+    for change, message in (({"n_layers": 1}, "has more layers"), ({"n_layers": 0}, "does not describe an ELMo")):
+        fewer = json.loads(OPTIONS.read_text())
+        fewer["lstm"] |= change
+        other.write_text(json.dumps(fewer))
+        with pytest.raises(DataFormatError, match=message):
+            ElmoEncoder(other, WEIGHTS).fit(["a"])
     other.write_text("{}")
     with pytest.raises(DataFormatError, match="does not describe an ELMo"):
         ElmoEncoder(other, WEIGHTS).fit(["a"])

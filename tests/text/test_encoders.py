@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -185,6 +186,22 @@ def test_bad_models_are_one_clear_error(model: Path, tmp_path: Path, monkeypatch
     (tmp_path / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:300])
     with pytest.raises(DataFormatError, match="cannot be read"):
         SentenceEncoder(tmp_path, cache=False).transform(["a"])
+    weights = load_file(model / "model.safetensors")
+    name = next(name for name in weights if "layer.1" in name)
+    for damaged in ({k: v for k, v in weights.items() if k != name}, weights | {name: weights[name] * torch.nan}):
+        save_file(damaged, tmp_path / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(DataFormatError, match="its weights"):
+            SentenceEncoder(tmp_path, cache=False).transform(["a"])
+    for layers in (-1, None, (1.5,), "ab"):
+        with pytest.raises(InputError, match="layers must be"):
+            SentenceEncoder(model, layers=layers).fit(["a"])
+    for pooling in ("mean", None):
+        with pytest.raises(InputError, match="pooling must be a sequence"):
+            SentenceEncoder(model, pooling=pooling).fit(["a"])
+    with pytest.raises(InputError, match="device must be"):
+        SentenceEncoder(model, device="tpu").fit(["a"])
+    numpys = SentenceEncoder(model, layers=np.array([-1]), max_tokens=np.int64(8), cache=False)
+    assert numpys.fit_transform(["chess"]).shape == (1, 24)
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": "many"}))
     with pytest.raises(DataFormatError, match="holds no model"):
         SentenceEncoder(tmp_path).fit(["a"])

@@ -1,6 +1,7 @@
 """Result rows: one JSON object a line, written the moment its run is done."""
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterable
@@ -50,8 +51,16 @@ def committed_rows() -> Path:
 
 def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
     """The rows of just these runs among all that a folder holds, in the order of the runs."""
-    found = {str(row.get("spec")): row for row in read_rows(sorted(folder.rglob("*.jsonl")))}
+    files = sorted(path for path in folder.rglob("*.jsonl") if path.is_file())
+    found = {str(row["spec"]): row for row in read_rows(files) if _is_result(row)}
     return [found[spec.digest] for spec in specs if spec.digest in found]
+
+
+def _is_result(row: Row) -> bool:
+    """Whether a row holds what a run leaves behind; one that does not counts as not done."""
+    errors = [row.get(name) for name in ("test_error", "recovery_error")]
+    whole = all(isinstance(error, float | int) and math.isfinite(error) for error in errors)
+    return whole and all(name in row for name in ("spec", "dataset", "method", "sampling", "settings", "history"))
 
 
 def _last_byte(path: Path) -> bytes:

@@ -56,10 +56,15 @@ def check_file(path: Path) -> None:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file all at once, or not at all, and say so."""
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
-    unfinished.replace(path)
-    err.print(f"wrote {path}")
+    raw = content.encode() if isinstance(content, str) else content
+    target = path.resolve()  # what a link points to, not the link
+    if target.exists() and not target.is_file():  # a pipe or a device
+        target.write_bytes(raw)
+    else:
+        unfinished = target.with_name(f"{target.name}.part")
+        unfinished.write_bytes(raw)
+        unfinished.replace(target)
+    err.print(f"wrote {path}", markup=False)
 
 
 def fail(error: BaseException) -> int:

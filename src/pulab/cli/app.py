@@ -172,6 +172,11 @@ def bench_run(
     if out.is_file():
         raise InputError(f"--out must be a folder, got the file {out}.")
     specs = _specs(recipe, datasets, methods, trials, features)
+    try:  # now, not after the first training
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{recipe}.jsonl").open("a").close()
+    except OSError as error:
+        raise InputError(f"--out must be a folder that can be written to, got {out} ({error.strerror}).") from error
     done = {row["spec"] for row in rows_of(specs, out)}
     left = [spec for spec in specs if spec.digest not in done]
     if done:
@@ -243,6 +248,8 @@ def _specs(
         for name in chosen:
             check_choice(f"--{field}s", name, known)
         specs = [spec for spec in specs if getattr(spec, field) in chosen]
+        if not specs:
+            raise InputError(f"no run of {recipe} is of --{field}s {names}. See `pulab bench list`.")
     return specs
 
 

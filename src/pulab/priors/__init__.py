@@ -26,7 +26,6 @@ from sklearn.utils.validation import check_array
 from pulab._validation import check_choice, check_labels, check_number
 from pulab.errors import InputError, PulabWarning
 from pulab.metrics import SCENARIOS
-from pulab.model_selection import PUStratifiedKFold
 from pulab.priors._from_rows import km2, tice
 from pulab.priors._from_scores import bbe, dedpul, density_ratio, elkan_noto, shows_pure_positives
 from pulab.priors._sample import Array, Sample
@@ -46,6 +45,7 @@ __all__ = [
 
 Estimator = Callable[[Sample, np.random.Generator], float]
 CAREFUL = 0.1  # estimates that lie further apart than this disagree
+FEW = 50  # labelled rows, below which nothing is sure
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,7 @@ def estimate_prior(
         whole = value if scenario == "case-control" else (n_p + value * n_u) / n
         return float(np.clip(whole, 1e-6, 1 - 1e-6))
 
-    if method == "auto":
-        details |= {"warnings": _doubts(found, sample)}
+    details["warnings"] = _doubts(found, sample, share)
     details["methods"] = {name: population(value) for name, value in found.items()}
     return PriorEstimate(population(share), (population(min(reach)), population(max(reach))), method, details)
 
@@ -146,13 +145,18 @@ def _quantiles(
         yield from np.quantile([function(other, rng) for other in again], (0.025, 0.975)) if again else ()
 
 
-def _doubts(found: dict[str, float], sample: Sample) -> list[str]:
+def _doubts(found: dict[str, float], sample: Sample, share: float) -> list[str]:
     """Why the estimate may not be trusted; each reason is a warning, too."""
     said = []
-    if abs(found["dedpul"] - found["bbe"]) > CAREFUL:
-        said.append(f"DEDPUL says {found['dedpul']:.2f} and BBE {found['bbe']:.2f}: they disagree")
-    if not shows_pure_positives(sample, float(np.mean(list(found.values())))):
-        said.append("no region of pure positives is in sight, so that this may be an upper bound")
+    if len(sample.positive) < FEW:
+        said.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
+    if share > 0.99:
+        said.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
+    if len(found) > 1:
+        if max(found.values()) - min(found.values()) > CAREFUL:
+            said.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in found.items())}: they disagree")
+        if not shows_pure_positives(sample, share):
+            said.append("no region of pure positives is in sight, so that this may be an upper bound")
     for text in said:
         warnings.warn(f"class prior: {text}.", PulabWarning, stacklevel=3)
     return said
@@ -183,17 +187,24 @@ def _n_rows(X: Any) -> int:
 
 
 def _given_scores(scores: Any, n: int) -> Array:
-    array = np.asarray(scores, dtype=np.float64)
-    if array.shape != (n,) or not np.isfinite(array).all():
+    try:
+        array = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores must be numbers, one per row, but: {error}.") from error
+    if array.shape != (n,):
         raise InputError(f"scores must be {n} finite numbers, one per row, got an array of shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InputError("scores must be finite numbers, got NaN or infinity.")
     return array
 
 
 def _table(X: Any) -> Any:
     """Any rows as a table; images are flattened, sparse rows stay sparse."""
+    if X is None:
+        raise InputError("this method looks at the rows themselves: pass X.")
     if sparse.issparse(X):
         return check_array(X, accept_sparse="csr", dtype=np.float64)
-    array = check_array(X, allow_nd=True, dtype=np.float32)
+    array = check_array(X, allow_nd=True, dtype=np.float64)
     return array.reshape(len(array), -1)
 
 
@@ -224,7 +235,7 @@ def _out_of_fold(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generat
     }
     if sparse.issparse(table):
         del models["trees"]
-    folds = PUStratifiedKFold(n_splits, random_state=seed)
+    folds = _folds_of_whole_groups(table, labelled, n_splits, rng)
     found: dict[str, Array] = {}
     for name, model in models.items():
         with warnings.catch_warnings():
@@ -235,3 +246,23 @@ def _out_of_fold(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generat
     better = max(separation, key=lambda name: separation[name] + (0.005 if name == "logistic" else 0))
     details |= {"scores": better, "separation": separation}
     return found[better]
+
+
+def _folds_of_whole_groups(
+    table: Any, labelled: NDArray[np.bool_], n_splits: int, rng: np.random.Generator
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Folds with their share of labelled rows, in which copies of a row stay together: else a model would know them."""
+    rows = (
+        [table[i].data.tobytes() + table[i].indices.tobytes() for i in range(table.shape[0])]
+        if (sparse.issparse(table))
+        else [row.tobytes() for row in table]
+    )
+    numbers: dict[bytes, int] = {}
+    group = np.array([numbers.setdefault(row, len(numbers)) for row in rows])
+    has_label = np.zeros(len(numbers), dtype=bool)
+    has_label[group[labelled]] = True
+    fold_of_group = np.empty(len(numbers), dtype=int)
+    for members in (np.flatnonzero(has_label), np.flatnonzero(~has_label)):
+        fold_of_group[rng.permutation(members)] = np.arange(len(members)) % n_splits
+    fold = fold_of_group[group]
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
-from scipy.special import expit
 from sklearn.isotonic import isotonic_regression
+from sklearn.linear_model import LogisticRegression
 
 from pulab.priors._sample import Array, Sample
 
@@ -66,7 +66,7 @@ def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Arra
     """For every threshold the ratio q_U/q_P; which threshold is the best; and q_P."""
     positive, unlabeled = sample
     thresholds = np.sort(unlabeled)[::-1]
-    q_u = np.arange(1, len(unlabeled) + 1) / len(unlabeled)
+    q_u = 1 - np.searchsorted(np.sort(unlabeled), thresholds, side="left") / len(unlabeled)  # ties go together
     q_p = 1 - np.searchsorted(np.sort(positive), thresholds, side="left") / len(positive)
     slack = (1 + gamma) * sum(math.sqrt(math.log(4 / delta) / (2 * len(part))) for part in sample)
     usable = np.maximum(q_p, 1e-12)
@@ -76,8 +76,13 @@ def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Arra
 
 def elkan_noto(sample: Sample, rng: Any = None) -> float:
     """Elkan and Noto's e1: the mean probability of being labelled, over the labelled rows, is the label frequency."""
+    # Scores are turned into probabilities first: they may be on any scale, and come from balanced classes.
+    scores = np.concatenate(sample)[:, None]
+    labelled = np.arange(len(scores)) < len(sample.positive)
+    scale = float(scores.std()) or 1.0
+    platt = LogisticRegression(C=1e6).fit(scores / scale, labelled)
+    frequency = float(platt.predict_proba(scores[labelled] / scale)[:, 1].mean())
     odds = len(sample.positive) / len(sample.unlabeled)
-    frequency = float(expit(sample.positive + math.log(odds)).mean())  # scores are those of balanced classes
     return float(min(1.0, odds * (1 - frequency) / max(frequency, 1e-12)))
 
 
@@ -96,12 +101,13 @@ def shows_pure_positives(sample: Sample, share: float) -> bool:
 
 def _falls_further_up(sample: Sample) -> bool:
     ratio, best, q_p = _bins(sample)
+    q_u = ratio * np.maximum(q_p, 1e-12)
     for part in (0.5, 0.25):
         inner = int(np.argmin(np.abs(q_p - q_p[best] * part)))
-        if q_p[inner] == 0 or inner >= best:
+        kept_p, kept_u = q_p[inner] / q_p[best], q_u[inner] / q_u[best]
+        if not 0 < kept_p < 1 or not 0 < kept_u < 1:
             continue
-        kept_p, kept_u = q_p[inner] / q_p[best], (inner + 1) / (best + 1)
-        n_p, n_u = q_p[best] * len(sample.positive), best + 1
+        n_p, n_u = q_p[best] * len(sample.positive), q_u[best] * len(sample.unlabeled)
         chance = math.sqrt((1 - kept_p) / (kept_p * n_p) + (1 - kept_u) / (kept_u * n_u))
         if math.log(ratio[best] / ratio[inner]) > max(0.05, 1.64 * chance):
             return True

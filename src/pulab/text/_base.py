@@ -94,7 +94,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         store = None
         known: dict[str, Vectors] = {}
         if self.cache:
-            folder = cache_folder() / "vectors" if self.cache is True else Path(self.cache)
+            folder = Path(self.cache) if isinstance(self.cache, str | Path) else cache_folder() / "vectors"
             store = VectorCache(folder, self._identity())
             known = store.find(texts, self._n_features_out)
         left = [text for text in texts if text not in known]

@@ -121,6 +121,8 @@ class BiLM(nn.Module):
             for _ in range(2)
         )
         self._skip = bool(lstm["use_skip_connections"])
+        if self.n_layers < 2 or self.n_places < 3:
+            raise ValueError("n_layers must be at least 1 and max_characters_per_token at least 3")
 
     @property
     def n_layers(self) -> int:
@@ -188,6 +190,8 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
         raise InputError("reading ELMo's weights needs h5py. Run: pip install 'pulab[text]'.") from error
     try:
         with h5py.File(weights, "r") as file, torch.no_grad():
+            if f"RNN_0/RNN/MultiRNNCell/Cell{made.n_layers - 1}" in file:
+                raise DataFormatError(f"the options do not fit the weights: {weights} has more layers than {options}.")
             for name, parameter, value in _assignments(made, file):
                 if value.shape != parameter.shape:
                     raise DataFormatError(

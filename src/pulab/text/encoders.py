@@ -3,8 +3,9 @@
 import hashlib
 import importlib.util
 import json
+import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -82,13 +83,13 @@ class SentenceEncoder(TextEncoder):
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.layers) * len(self.pooling) * int(self._config().hidden_size)
+        return len(self._layers()) * len(self._pooling()) * int(self._config().hidden_size)
 
     def _identity(self) -> str:
         self._config()
         wanted = (".json", ".safetensors", ".txt", ".model")
         files = [digest_of_file(path) for path in sorted(self._folder().iterdir()) if path.suffix in wanted]
-        settings = [list(self.layers), list(self.pooling), self.max_tokens]
+        settings = [self._layers(), self._pooling(), None if self.max_tokens is None else int(self.max_tokens)]
         return hashlib.sha256(json.dumps([files, settings]).encode()).hexdigest()[:24]
 
     def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
@@ -99,7 +100,7 @@ class SentenceEncoder(TextEncoder):
         length = self._length(tokenizer)
         tokens = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))  # alike lengths together: little padding
-        statistics = [POOLINGS.index(name) for name in self.pooling]
+        statistics = [POOLINGS.index(name) for name in self._pooling()]
         while order:
             longest = max(1, len(tokens[order[0]]))
             size = max(1, self.tokens_at_once // longest)
@@ -113,16 +114,33 @@ class SentenceEncoder(TextEncoder):
             with torch.inference_mode():
                 out = model(input_ids=ids.to(device), attention_mask=mask.long(), output_hidden_states=True)
                 pool = Pool()
-                pool.add(torch.stack([out.hidden_states[layer] for layer in self.layers], dim=2), mask)
+                pool.add(torch.stack([out.hidden_states[layer] for layer in self._layers()], dim=2), mask)
             yield batch, pool.result()[:, statistics].flatten(1).cpu().numpy()
+
+    def _layers(self) -> list[int]:
+        try:
+            layers = [operator.index(layer) for layer in self.layers]
+        except TypeError as error:
+            raise InputError(
+                f"layers must be a sequence of whole numbers such as (-1,), got {self.layers!r}."
+            ) from error
+        return layers
+
+    def _pooling(self) -> list[str]:
+        if isinstance(self.pooling, str) or not isinstance(self.pooling, Iterable):
+            raise InputError(f"pooling must be a sequence such as ('mean',), got {self.pooling!r}.")
+        pooling = list(self.pooling)
+        for name in pooling:
+            check_choice("pooling", name, POOLINGS)
+        return pooling
 
     def _config(self) -> Any:
         """What the model says of itself, with the layers that are asked for checked against it."""
         check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
         if self.max_tokens is not None:
             check_number("max_tokens", self.max_tokens, low=3, whole=True)
-        for name in self.pooling:
-            check_choice("pooling", name, POOLINGS)
+        layers, pooling = self._layers(), self._pooling()
+        resolve_device(self.device)
         _needs_transformers()
         from transformers import AutoConfig
 
@@ -137,10 +155,10 @@ class SentenceEncoder(TextEncoder):
                 f"{folder} holds no model that can be read ({reason}). Pass a folder with config.json, a tokenizer and "
                 "model.safetensors."
             ) from error
-        if not self.layers or not self.pooling or not all(-n_layers <= layer < n_layers for layer in self.layers):
+        if not layers or not pooling or not all(-n_layers <= layer < n_layers for layer in layers):
             raise InputError(
                 f"layers must name some of the model's {n_layers} layers ({-n_layers} to {n_layers - 1}), and pooling "
-                f"some of {', '.join(POOLINGS)}; got {tuple(self.layers)} and {tuple(self.pooling)}."
+                f"some of {', '.join(POOLINGS)}; got {tuple(layers)} and {tuple(pooling)}."
             )
         return config
 
@@ -202,7 +220,14 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        model, loaded = AutoModel.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+        # The pooler is not used; any other weight that the file lacks would be random.
+        if lacking := sorted(name for name in loaded["missing_keys"] if not name.startswith("pooler.")):
+            raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} others")
+        if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
+            raise ValueError("its weights hold values that are no numbers")
     except Exception as error:  # a damaged file can raise anything
         reason = " ".join(str(error).split())[:200]
         raise DataFormatError(f"the model in {folder} cannot be read ({reason}). Fetch it anew.") from error
