@@ -75,10 +75,12 @@ def methods(as_json: Json = False) -> None:
             ]
         )
         return
+    # References are in the data and in the documentation: a terminal is narrow.
     lines = [
-        [key, m.class_path, "yes" if m.needs_prior else "no", m.summary, m.reference] for key, m in METHODS.items()
+        [key, m.class_path.rpartition(".")[2], "yes" if m.needs_prior else "no", m.summary]
+        for key, m in METHODS.items()
     ]
-    console.print_table("", ["key", "class", "prior?", "what it does", "reference"], lines)
+    console.print_table("", ["key", "class", "prior?", "what it does"], lines)
 
 
 @app.command()
