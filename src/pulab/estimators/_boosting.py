@@ -40,9 +40,9 @@ class NNPUGradients:
 
     def __call__(self, g: Array) -> tuple[Array, Array]:
         """Of all rows at these scores."""
-        price = np.logaddexp(0, g)  # ℓ(−g)
-        negative_part = float((self._on_population - self._on_p) @ price) / self._n
         share = expit(g)
+        price = -np.log1p(-np.minimum(share, 1 - 1e-12))  # ℓ(−g), from what is there already
+        negative_part = float((self._on_population - self._on_p) @ price) / self._n
         if negative_part < -self._beta:
             return -self._gamma * (self._on_population - self._on_p) * share, self._curvature
         return self._on_population * share - self._on_p, self._curvature
@@ -196,7 +196,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
             "min_sum_hessian_in_leaf": 1e-3,
             "num_threads": 0 if self.n_jobs == -1 else self.n_jobs,
             "seed": seed,
-            "deterministic": True,
+            "force_col_wise": True,  # or it would choose by the clock, and sums would differ from fit to fit
             "verbose": -1,
         }
         train = lightgbm.Dataset(X, label=np.zeros(X.shape[0]))
