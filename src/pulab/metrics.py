@@ -126,7 +126,7 @@ def roc_auc(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control
     """The chance that a positive scores above a negative: (AUC of P against the population − prior/2) / (1 − prior)."""
     found = split(s, y_score, scenario)
     prior = _prior(prior, found, scenario)
-    return float((_auc(found.positive, found.population) - prior / 2) / (1 - prior))
+    return float((separation(found.positive, found.population) - prior / 2) / (1 - prior))
 
 
 def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
@@ -172,7 +172,8 @@ def _decisions(s: Any, y_pred: Any, scenario: str) -> Parts:
     return found
 
 
-def _auc(positive: Array, others: Array) -> float:
+def separation(positive: Array, others: Array) -> float:
+    """The chance that one of the first scores above one of the others; a tie is half a chance."""
     ordered = np.sort(others)
     below, up_to = (np.searchsorted(ordered, positive, side=side) for side in ("left", "right"))
     return float((below + up_to).mean() / (2 * len(others)))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.model_selection import StratifiedKFold
 
 from pulab._validation import check_choice, check_labels, check_number
@@ -116,7 +117,12 @@ def _values(estimator: Any, X: Any, of: str) -> NDArray[np.float64]:
     if of == "decisions":
         predicted = np.asarray(estimator.predict(X))
         return np.asarray(predicted == estimator.classes_[-1], dtype=np.float64)
+    return logits_of(estimator, X)
+
+
+def logits_of(estimator: Any, X: Any) -> NDArray[np.float64]:
+    """Log-odds of the positive class by any classifier; where it has only probabilities, from these."""
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
-    share = np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)
-    return np.asarray(np.log(share) - np.log1p(-share))
+    share = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]
+    return np.asarray(logit(np.clip(share, 1e-9, 1 - 1e-9)))

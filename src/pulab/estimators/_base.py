@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -29,6 +28,7 @@ from pulab._validation import (
     hold_out,
 )
 from pulab.errors import InputError, PulabError, PulabWarning
+from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
 from pulab.training import (
@@ -66,15 +66,9 @@ class Task:
 
 # Written once, put into each class's docstring where it says {prior}, {shared} or {attributes}.
 SHARED_DOCS = {
-    "prior": """\
-    prior : float in (0, 1), "estimate" or None
-        Share of positives in the population: in U for case-control data, in all rows for a single sample. "estimate":
-        found by :func:`pulab.priors.estimate_prior`. None: 0.5, with a warning.
-""",
-    "shared": """\
-    scenario : {"case-control", "single-sample"}
-        Case-control: P and U were drawn independently, U is the population. Single-sample: one sample was drawn and
-        some of its positives were labelled, so that only P and U together are the population.
+    "prior": PRIOR_DOC,
+    "shared": SCENARIO_DOC
+    + """\
     module : nn.Module, function that makes one, or None
         The network, one logit per row; a module is copied, never changed. None: an MLP for a table, a small CNN for
         images, on features standardised by the training rows. A module of your own gets X as you pass it.
@@ -116,14 +110,10 @@ SHARED_DOCS = {
 }
 
 
-class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class BasePUClassifier(PUClassifier):
     """Glue between scikit-learn's contract and the training loop. A method overrides :meth:`_objective`."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.__doc__:  # None under python -OO
-            for name, text in SHARED_DOCS.items():
-                cls.__doc__ = cls.__doc__.replace(f"    {{{name}}}\n", text)
+    _docs = SHARED_DOCS
 
     # A supervised or naive method opposes P to the rows that are not P, whatever the scenario.
     _u_is_population = True
@@ -150,14 +140,6 @@ class BasePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Set the parameters that a constructor was called with; constructors do nothing else."""
         for name in self._get_param_names():
             setattr(self, name, arguments[name])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # scikit-learn scores a fit to plain labels; told that half of U is positive, a PU learner rightly disagrees.
-        tags.classifier_tags.poor_score = True
-        tags.input_tags.sparse = True
-        return tags
 
     # What a method says of itself ------------------------------------------------------------------------------
 

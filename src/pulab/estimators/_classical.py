@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import expit, logit
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,23 +20,17 @@ from sklearn.utils.validation import check_is_fitted
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_rows
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
+from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.metrics import prior_of_unlabeled
-from pulab.model_selection import PUStratifiedKFold
+from pulab.model_selection import PUStratifiedKFold, logits_of
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
-SHARED_DOCS = """\
-    prior : float in (0, 1), "estimate" or None
-        Share of positives in the population: in U for case-control data, in all rows for a single sample. "estimate":
-        found by :func:`pulab.priors.estimate_prior`. None: 0.5, with a warning.
-    scenario : {"case-control", "single-sample"}
-        Case-control: P and U were drawn independently, U is the population. Single-sample: one sample was drawn and
-        some of its positives were labelled, so that P and U together are the population.
-    random_state : int, RandomState or None
-"""
-SHARED_ATTRIBUTES = """\
+SHARED_DOCS = {
+    "shared": PRIOR_DOC + SCENARIO_DOC + "    random_state : int, RandomState or None\n",
+    "attributes": """\
     classes_ : array of two labels, the positive one last
     prior_, prior_interval_ : the prior, and between which values it lies where it was estimated
     scores_ : array of shape (n,)
@@ -44,10 +38,11 @@ SHARED_ATTRIBUTES = """\
     calibrator_ : PUCalibrator
         From scores to probabilities, fitted on these.
     n_features_in_, row_shape_
-"""
+""",
+}
 
 
-class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class TablePUClassifier(PUClassifier):
     """Glue between scikit-learn's contract and a score: held-out scores are turned into probabilities by the prior.
 
     A method says how to learn (``_learn``) and how to score (``_score``); decisions are probabilities above one half,
@@ -58,12 +53,7 @@ class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     scenario: str
     random_state: Any
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.__doc__:  # None under python -OO
-            cls.__doc__ = cls.__doc__.replace("    {shared}\n", SHARED_DOCS).replace(
-                "    {attributes}\n", SHARED_ATTRIBUTES
-            )
+    _docs = SHARED_DOCS
 
     @abstractmethod
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
@@ -125,26 +115,10 @@ class TablePUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         X = check_rows(self, X, reset=reset)
         return X if X.ndim == 2 else X.reshape(len(X), -1)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # scikit-learn scores a fit to plain labels; told that half of U is positive, a PU learner rightly disagrees.
-        tags.classifier_tags.poor_score = True
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _squeezed(scores: Array, like: Array) -> Array:
     """Any scores strictly between 0 and 1, in the same order."""
     return np.asarray(expit((scores - np.median(like)) / (4 * (like.std() or 1.0))))
-
-
-def _logits(model: Any, X: Any) -> Array:
-    """Log-odds of the positive class by any classifier."""
-    if hasattr(model, "decision_function"):
-        return np.asarray(model.decision_function(X), dtype=np.float64)
-    share = np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
-    return np.asarray(logit(np.clip(share, 1e-9, 1 - 1e-9)))
 
 
 def _copy_of(estimator: Any) -> Any:
@@ -230,13 +204,13 @@ class ElkanNotoClassifier(TablePUClassifier):
         return self._out_of_fold(X, positive, rng, weight)
 
     def _score(self, X: Any) -> Array:
-        return _logits(self.model_, X)
+        return logits_of(self.model_, X)
 
     def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array | None = None) -> Array:
         scores = np.empty(len(positive))
         for train, test in folds(positive, rng):
             model = self._fitted(X[train], positive[train], None if weight is None else weight[train])
-            scores[test] = _logits(model, X[test])
+            scores[test] = logits_of(model, X[test])
         return scores
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
@@ -410,12 +384,12 @@ class TwoStepPUClassifier(TablePUClassifier):
         scores = np.empty(len(positive))
         for train, test in folds(positive, rng):
             model, _ = self._two_steps(X[train], positive[train], rng)
-            scores[test] = _logits(model, X[test])
+            scores[test] = logits_of(model, X[test])
         self.model_, self.n_reliable_negatives_ = self._two_steps(X, positive, rng)
         return scores
 
     def _score(self, X: Any) -> Array:
-        return _logits(self.model_, X)
+        return logits_of(self.model_, X)
 
     def _two_steps(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:
         labelled, unlabeled = np.flatnonzero(positive), np.flatnonzero(~positive)
@@ -423,7 +397,7 @@ class TwoStepPUClassifier(TablePUClassifier):
         spies = rng.choice(labelled, n_spies, replace=False)
         seen = positive.copy()
         seen[spies] = len(labelled) == 1  # a single positive cannot be spared
-        first = _logits(_copy_of(self.estimator).fit(X, seen.astype(int)), X)
+        first = logits_of(_copy_of(self.estimator).fit(X, seen.astype(int)), X)
         below = int((first[unlabeled] < np.quantile(first[spies], self.tolerance)).sum())
         share = prior_of_unlabeled(self.prior_, len(labelled), len(unlabeled), self.scenario)
         room = math.ceil((1 - share) * len(unlabeled))

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_array
 
 from pulab._validation import check_choice, check_labels, check_number
 from pulab.errors import InputError, PulabWarning
-from pulab.metrics import SCENARIOS
+from pulab.metrics import SCENARIOS, separation
 from pulab.priors._from_rows import km2, tice
 from pulab.priors._from_scores import bbe, dedpul, density_ratio, elkan_noto, shows_pure_positives
 from pulab.priors._sample import Array, Sample
@@ -241,10 +241,10 @@ def _out_of_fold(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generat
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # lbfgs that stops early gives scores that are good enough
             found[name] = cross_val_predict(model, table, labelled.astype(int), cv=folds, method="decision_function")
-    separation = {name: Sample(g[labelled], g[~labelled]).separation() for name, g in found.items()}
+    told_apart = {name: separation(g[labelled], g[~labelled]) for name, g in found.items()}
     # Noise flatters the larger of two figures, and simple scores are smoother: trees must be better by a little.
-    better = max(separation, key=lambda name: separation[name] + (0.005 if name == "logistic" else 0))
-    details |= {"scores": better, "separation": separation}
+    better = max(told_apart, key=lambda name: told_apart[name] + (0.005 if name == "logistic" else 0))
+    details |= {"scores": better, "separation": told_apart}
     return found[better]
 
 

@@ -17,9 +17,3 @@ class Sample(NamedTuple):
     def drawn_again(self, rng: np.random.Generator) -> "Sample":
         """As many of each, with replacement."""
         return Sample(*(part[rng.integers(len(part), size=len(part))] for part in self))
-
-    def separation(self) -> float:
-        """The chance that a labelled row scores above an unlabeled one."""
-        ordered = np.sort(self.unlabeled)
-        ranks = [np.searchsorted(ordered, self.positive, side=side).mean() for side in ("left", "right")]
-        return float(sum(ranks) / (2 * len(ordered)))
