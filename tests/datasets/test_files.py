@@ -12,13 +12,15 @@ import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pulab.datasets import DATASETS, load_20news, load_cifar10, load_mnist
+from pulab.datasets import DATASETS, load_20news, load_adult, load_cifar10, load_mnist, load_mushroom, load_spambase
 from pulab.datasets import _fetch as fetching
 from pulab.datasets import _image as image
+from pulab.datasets import _tabular as tabular
 from pulab.datasets import _text as text
 from pulab.errors import DataFormatError, DataNotFoundError
 
@@ -35,8 +37,25 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(image, "CIFAR_BINARY", nowhere)
     monkeypatch.setattr(text, "NEWS_ARCHIVE", fetching.Source("20news-bydate.tar.gz", "http://127.0.0.1:9/n", "md5:0"))
     monkeypatch.setattr(text, "NEWS_COUNTS", {"train": 3, "test": 2})
+    monkeypatch.setattr(tabular, "UCI_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(tabular, "UCI_ROWS", {name: content.count("\n") for name, content in UCI_FILES.items()})
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
     return data, cache
+
+
+UCI_FILES = {
+    "adult.data": "39, Private, 7, 9th, 5, Wed, Sales, Wife, White, Male, 0, 0, 40, Cuba, <=50K\n"
+    "50, ?, 8, 9th, 5, Wed, Sales, Wife, White, Male, 0, 0, 13, Cuba, >50K\n",
+    "adult.test": "25, Private, 9, 10th, 6, Wed, ?, Wife, White, Male, 0, 0, 40, Cuba, >50K.\n",
+    "agaricus-lepiota.data": "".join(f"{c}{',x' * 10},{r}{',x' * 11}\n" for c, r in zip("pepe", "?ab?", strict=True)),
+    "spambase.data": "".join(f"0.5{',0' * 55},{i},{i % 2}\n" for i in range(8)),
+}
+
+
+def write_uci(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, content in UCI_FILES.items():
+        (folder / name).write_text(("|remark\n" if name == "adult.test" else "") + content + "\n")
 
 
 def write_mnist(folder: Path, n: int = 20) -> None:
@@ -256,6 +275,65 @@ def test_real_20news() -> None:
     assert (len(split.X_train), len(split.X_test)) == (11_314, 7_532)
     assert split.y_train.mean() == pytest.approx(0.5648, abs=1e-4)
     assert len(CountVectorizer().fit(split.X_train).vocabulary_) == 130_107  # as scikit-learn's documentation has it
+
+
+def test_uci_tables_as_arrays_and_as_frames(folders: tuple[Path, Path]) -> None:
+    write_uci(folders[0] / "uci")
+    adult = load_adult()
+    assert adult.X_train.shape == (2, 6 + 2 + 2 + 2 + 5)  # numbers, workclass, education, occupation, others
+    assert adult.X_train[:, :3].tolist() == [[39, 0, 1], [50, 1, 0]]  # age, "?", "Private"
+    assert (adult.y_train.tolist(), adult.y_test.tolist()) == ([0, 1], [1])
+    frame = load_adult(as_frame=True)
+    assert frame["income"].to_list() == ["<=50K", ">50K", ">50K"]
+    assert frame["workclass"].to_list() == ["Private", None, "Private"]
+    assert frame["age"].to_list() == [39, 50, 25]
+    mushroom, letters = load_mushroom(), load_mushroom(as_frame=True)
+    assert (mushroom.X_train.shape, mushroom.X_test.shape) == ((3, 21 + 3), (1, 21 + 3))
+    assert letters["stalk-root"].to_list() == [None, "a", "b", None]
+    assert sum(mushroom.y_train) + sum(mushroom.y_test) == (letters["class"] == "p").sum() == 2
+    spambase, counts = load_spambase(), load_spambase(as_frame=True)
+    assert (spambase.X_train.shape, spambase.X_test.shape) == ((6, 57), (2, 57))
+    assert np.array_equal(spambase.X_train[:, -1] % 2, spambase.y_train)
+    assert counts.row(3, named=True)["word_freq_make"] == 0.5
+    assert counts.columns[-2:] == ["capital_run_length_total", "spam"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[: len(text) // 2], "must hold 8 lines of 58 values"),
+        (lambda text: text.replace(",0,", ",", 1), "must hold 8 lines of 58 values"),
+        (lambda text: text.replace("0.5", "some", 1), "holds a word for a number"),
+        (lambda text: text.replace("0.5", "nan", 1), "holds a word for a number"),
+        (lambda text: text.replace("7,1", "7,2"), "spam must be one of 0, 1, got 2"),
+        (lambda text: text.encode() + b"\xff", "cannot be read"),
+    ],
+)
+def test_damaged_uci_files_are_refused(folders: tuple[Path, Path], damage: Any, message: str) -> None:
+    write_uci(folders[0] / "uci")
+    damaged = damage(UCI_FILES["spambase.data"])
+    path = folders[0] / "uci" / "spambase.data"
+    path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
+    with pytest.raises(DataFormatError, match=message) as caught:
+        load_spambase()
+    assert "\n" not in str(caught.value)
+    path.unlink()
+    with pytest.raises(DataNotFoundError, match=r"spambase\.data is not on this machine"):
+        load_spambase()
+
+
+@pytest.mark.realdata("uci")
+def test_real_uci() -> None:
+    adult, frame = load_adult(), load_adult(as_frame=True)
+    assert (adult.X_train.shape, adult.X_test.shape) == ((32_561, 108), (16_281, 108))
+    assert (adult.y_train.sum(), adult.y_test.sum()) == (7_841, 3_846)  # as the publisher counts them
+    assert frame.height == 48_842
+    assert frame["occupation"].null_count() == 2_809
+    mushroom, spambase = load_mushroom(), load_spambase()
+    assert (len(mushroom.X_train), len(mushroom.X_test)) == (6_093, 2_031)
+    assert mushroom.y_train.sum() + mushroom.y_test.sum() == 3_916
+    assert (len(spambase.X_train), len(spambase.X_test)) == (3_451, 1_150)
+    assert spambase.y_train.sum() + spambase.y_test.sum() == 1_813
 
 
 @pytest.mark.parametrize("key", [key for key, dataset in DATASETS.items() if not dataset.files])

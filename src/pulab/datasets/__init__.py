@@ -8,7 +8,15 @@ from pulab.datasets._fetch import Source, cache_folder, data_folders, fetch, fin
 from pulab.datasets._image import CIFAR_PLACES, MNIST, load_cifar10, load_digits, load_mnist
 from pulab.datasets._labelling import PaperSampling, PlainSampling, PUSample, Trial, make_pu
 from pulab.datasets._split import Split
-from pulab.datasets._tabular import load_breast_cancer, make_clusters, make_hundred_thousand, make_moons
+from pulab.datasets._tabular import (
+    load_adult,
+    load_breast_cancer,
+    load_mushroom,
+    load_spambase,
+    make_clusters,
+    make_hundred_thousand,
+    make_moons,
+)
 from pulab.datasets._text import NEWS_PLACES, load_20news
 
 __all__ = [
@@ -24,10 +32,13 @@ __all__ = [
     "data_folders",
     "fetch",
     "load_20news",
+    "load_adult",
     "load_breast_cancer",
     "load_cifar10",
     "load_digits",
     "load_mnist",
+    "load_mushroom",
+    "load_spambase",
     "make_clusters",
     "make_hundred_thousand",
     "make_moons",
@@ -60,6 +71,16 @@ DATASETS = {
     "clusters": Dataset(make_clusters, "10,000 rows × 20, synthetic, 16 clusters", "half of them, a third of the rows"),
     "digits-images": Dataset(partial(load_digits, images=True), "the digits as 8 × 8 images", "even digits"),
     "hundred-thousand": Dataset(make_hundred_thousand, "120,000 rows × 20, synthetic", "a tenth of the rows"),
+    "adult": Dataset(
+        load_adult,
+        "48,842 rows × 108, UCI's census of incomes",
+        "above 50K",
+        (("uci/adult.data",), ("uci/adult.test",)),
+    ),
+    "mushroom": Dataset(
+        load_mushroom, "8,124 rows × 117, UCI's mushrooms", "poisonous", (("uci/agaricus-lepiota.data",),)
+    ),
+    "spambase": Dataset(load_spambase, "4,601 rows × 57, UCI's messages", "spam", (("uci/spambase.data",),)),
     "mnist": Dataset(load_mnist, "70,000 digits, 28 × 28 pixels", "even digits", _MNIST_FILES),
     "cifar10-vehicles": Dataset(load_cifar10, "60,000 photographs, 32 × 32 pixels", "vehicles", (CIFAR_PLACES,)),
     "cifar10-mammals": Dataset(

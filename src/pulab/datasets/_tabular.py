@@ -1,10 +1,17 @@
-"""Tables: one that scikit-learn carries, and two synthetic ones that are hard for their size."""
+"""Tables: one that scikit-learn carries, three of UCI's, and synthetic ones that are hard for their size."""
 
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pulab.datasets._fetch import Source, fetch
 from pulab.datasets._split import Split
+from pulab.errors import DataFormatError
+
+if TYPE_CHECKING:
+    import polars
 
 
 def load_breast_cancer() -> Split:
@@ -55,3 +62,157 @@ def _shuffled_split(X: Any, y: Any, n_test: int) -> Split:
     order = np.random.default_rng(0).permutation(len(y))
     test, train = order[:n_test], order[n_test:]
     return Split(X[train], y[train].astype(np.int64), X[test], y[test].astype(np.int64))
+
+
+UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
+UCI = {  # by file: where it lies below the address, and its checksum
+    "adult.data": ("adult/", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
+    "adult.test": ("adult/", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
+    "agaricus-lepiota.data": ("mushroom/", "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"),
+    "spambase.data": ("spambase/", "b1ef93de71f97714d3d7d4f58fc9f718da7bbc8ac8a150eff2778616a8097b12"),
+}
+UCI_ROWS = {"adult.data": 32_561, "adult.test": 16_281, "agaricus-lepiota.data": 8_124, "spambase.data": 4_601}
+
+ADULT = (  # noqa: SIM905
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
+    "capital-loss hours-per-week native-country income"
+).split()
+ADULT_NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+MUSHROOM = (  # noqa: SIM905
+    "class cap-shape cap-surface cap-color bruises odor gill-attachment gill-spacing gill-size gill-color stalk-shape "
+    "stalk-root stalk-surface-above-ring stalk-surface-below-ring stalk-color-above-ring stalk-color-below-ring "
+    "veil-type veil-color ring-number ring-type spore-print-color population habitat"
+).split()
+SPAM_WORDS = (  # noqa: SIM905
+    "make address all 3d our over remove internet order mail receive will people report addresses free business email "
+    "you credit your font 000 money hp hpl george 650 lab labs telnet 857 data 415 85 technology 1999 parts pm direct "
+    "cs meeting original project re edu table conference"
+).split()
+SPAMBASE = [
+    *(f"word_freq_{word}" for word in SPAM_WORDS),
+    *(f"char_freq_{mark}" for mark in ";([!$#"),
+    *(f"capital_run_length_{kind}" for kind in ("average", "longest", "total")),
+    "spam",
+]
+
+Columns = dict[str, NDArray[Any]]
+
+
+@overload
+def load_adult(*, as_frame: Literal[False] = ...) -> Split: ...
+@overload
+def load_adult(*, as_frame: Literal[True]) -> "polars.DataFrame": ...
+def load_adult(*, as_frame: bool = False) -> "Split | polars.DataFrame":
+    """UCI's Adult: 14 columns of a census, an income above 50K is positive; 32,561 rows to train on, 16,281 to test on.
+
+    Files: ``uci/adult.data`` and ``uci/adult.test`` below ``$PULAB_DATA`` or the user's cache; downloaded if they are
+    nowhere. Categories become a column each, and so does what is missing.
+
+    Parameters
+    ----------
+    as_frame : bool
+        Instead of arrays, all rows in one polars frame as they were published: words stay words, what is missing is
+        null, and ``income`` is the last column. The rows to train on come first.
+    """
+    parts = [_uci(name, ADULT, ADULT_NUMBERS, "income", ("<=50K", ">50K")) for name in ("adult.data", "adult.test")]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in ADULT}
+    if as_frame:
+        return _frame(columns)
+    X, y = _arrays(columns, "income", ">50K")
+    n_train = len(parts[0]["income"])
+    return Split(X[:n_train], y[:n_train], X[n_train:], y[n_train:])
+
+
+@overload
+def load_mushroom(*, as_frame: Literal[False] = ...) -> Split: ...
+@overload
+def load_mushroom(*, as_frame: Literal[True]) -> "polars.DataFrame": ...
+def load_mushroom(*, as_frame: bool = False) -> "Split | polars.DataFrame":
+    """UCI's Mushroom: 22 columns of categories, poisonous is positive; 6,093 rows to train on and 2,031 to test on.
+
+    File: ``uci/agaricus-lepiota.data``; see ``load_adult`` for where it is looked for and what is done with categories.
+
+    Parameters
+    ----------
+    as_frame : bool
+        Instead of arrays, a polars frame of the letters as they were published, ``class`` ("p" or "e") among them.
+    """
+    columns = _uci("agaricus-lepiota.data", MUSHROOM, (), "class", ("e", "p"))
+    if as_frame:
+        return _frame(columns)
+    return _shuffled_split(*_arrays(columns, "class", "p"), n_test=len(columns["class"]) // 4)
+
+
+@overload
+def load_spambase(*, as_frame: Literal[False] = ...) -> Split: ...
+@overload
+def load_spambase(*, as_frame: Literal[True]) -> "polars.DataFrame": ...
+def load_spambase(*, as_frame: bool = False) -> "Split | polars.DataFrame":
+    """UCI's Spambase: 57 counts of words and signs in messages, spam is positive; 3,451 to train on, 1,150 to test on.
+
+    File: ``uci/spambase.data``; see ``load_adult`` for where it is looked for.
+
+    Parameters
+    ----------
+    as_frame : bool
+        Instead of arrays, a polars frame with named columns, ``spam`` (0 or 1) among them.
+    """
+    columns = _uci("spambase.data", SPAMBASE, SPAMBASE, "spam", (0, 1))
+    if as_frame:
+        return _frame(columns)
+    return _shuffled_split(*_arrays(columns, "spam", 1), n_test=len(columns["spam"]) // 4)
+
+
+def _uci(
+    name: str, names: Sequence[str], numbers: Collection[str], target: str, classes: tuple[str, str] | tuple[int, int]
+) -> Columns:
+    """A file's columns: numbers as numbers, words as words."""
+    folder, checksum = UCI[name]
+    path = fetch(Source(f"uci/{name}", f"{UCI_URL}{folder}{name}", f"sha256:{checksum}"))
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataFormatError(f"{path} cannot be read ({error}). Delete it and fetch it anew.") from error
+    # adult.test begins with a remark, and its classes end in a dot.
+    rows = [line.rstrip(".").split(",") for line in lines if line.strip() and not line.startswith("|")]
+    if len(rows) != UCI_ROWS[name] or any(len(row) != len(names) for row in rows):
+        raise DataFormatError(
+            f"{path} must hold {UCI_ROWS[name]:,} lines of {len(names)} values with commas between them, "
+            f"got {len(rows):,} lines. Delete it and fetch it anew."
+        )
+    table = np.char.strip(np.array(rows))
+    try:
+        columns = {
+            column: _as_numbers(table[:, i]) if column in numbers else table[:, i] for i, column in enumerate(names)
+        }
+    except ValueError as error:
+        raise DataFormatError(f"{path} holds a word for a number ({error}). Delete it and fetch it anew.") from error
+    if unknown := set(columns[target].tolist()) - set(classes):
+        raise DataFormatError(
+            f"{path}: {target} must be one of {', '.join(map(repr, classes))}, got {min(unknown)!r}. Fetch it anew."
+        )
+    return columns
+
+
+def _as_numbers(values: NDArray[np.str_]) -> NDArray[Any]:
+    numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError("NaN or infinity")
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else numbers
+
+
+def _arrays(columns: Columns, target: str, positive: str | int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Features and truth; a category is a column of zeros and ones, and so is "?", which says that it is missing."""
+    blocks = [
+        values == np.unique(values) if values.dtype.kind == "U" else values
+        for values in (columns[name][:, None] for name in columns if name != target)
+    ]
+    return np.hstack(blocks).astype(np.float32), (columns[target] == positive).astype(np.int64)
+
+
+def _frame(columns: Columns) -> "polars.DataFrame":
+    import polars
+
+    frame = polars.DataFrame({name: values.tolist() for name, values in columns.items()})
+    return frame.with_columns(polars.col(polars.String).replace("?", None))
