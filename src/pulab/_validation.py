@@ -49,18 +49,28 @@ def check_prior(prior: Any, hint: str = ", or prior='estimate'") -> float:
     return float(prior)
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as a finite numeric array of two or more dimensions, or as CSR; its width and names remembered or compared."""
+def check_rows(estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False) -> Any:
+    """X as a finite numeric array of two or more dimensions, or as CSR; its width and names remembered or compared.
+
+    With ``allow_nan`` a number may be missing; none may be infinite.
+    """
     try:
         X = validate_data(
-            estimator, X, reset=reset, accept_sparse="csr", accept_large_sparse=True, allow_nd=True, dtype="numeric"
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            allow_nd=True,
+            dtype="numeric",
+            ensure_all_finite="allow-nan" if allow_nan else True,
         )
     except ValueError as error:
         if "could not convert" in str(error):
             raise InputError(f"X must be numbers, but: {error}. Encode such columns, say with skrub.") from None
         if "contains NaN" in str(error):
             raise InputError(
-                "Input X contains NaN. Networks need numbers everywhere: impute first, say with SimpleImputer."
+                "Input X contains NaN. This method needs numbers everywhere: impute first, say with SimpleImputer."
             ) from None
         raise
     if X.dtype.kind not in "buif":

@@ -21,6 +21,10 @@ class DataFormatError(PulabError, ValueError):
     """A data file is there, but is not what its name says."""
 
 
+class ModelFileError(PulabError, ValueError):
+    """A saved model is damaged, changed, or not one of pulab's."""
+
+
 class TrainingError(PulabError, RuntimeError):
     """Training cannot go on, for example because the loss is no longer a finite number."""
 

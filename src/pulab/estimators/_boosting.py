@@ -51,8 +51,9 @@ class NNPUGradients:
 class NNPUBoostingClassifier(TablePUClassifier):
     """Gradient-boosted trees with the non-negative PU risk as their objective.
 
-    For large tables too; no scaling is needed. Held-out rows choose the number of trees and calibrate probabilities: of
-    up to 20,000 rows all, in five folds; of more a part, which the trees then do not learn from.
+    For large tables too; no scaling is needed, and NaN may stand for what is missing. Held-out rows choose the number
+    of trees and calibrate probabilities: of up to 20,000 rows all, in five folds; of more a part, which the trees then
+    do not learn from.
 
     Parameters
     ----------
@@ -81,6 +82,8 @@ class NNPUBoostingClassifier(TablePUClassifier):
         What the trees were grown by.
     model_ : the booster; None where no feature varies
     best_iteration_ : int
+    history_ : list of dict
+        The held-out PU risk after each tree, of the last fold.
     {attributes}
 
     References
@@ -135,6 +138,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
         seed = int(rng.integers(2**31))
         X = sparse.csr_matrix(X) if sparse.issparse(X) else X  # the backends do not know scipy's newer kind
         scores = np.full(len(positive), np.nan)
+        self.history_: list[dict[str, float]] = []
         lengths = []
         for train, held in self._splits(positive, rng):
             self.model_, self.best_iteration_ = self._grow(X, positive, train, held, seed)
@@ -144,6 +148,9 @@ class NNPUBoostingClassifier(TablePUClassifier):
             everything = np.arange(len(positive))
             self.model_, self.best_iteration_ = self._grow(X, positive, everything, None, seed, round(np.mean(lengths)))
         return scores
+
+    def _takes_gaps(self) -> bool:
+        return True
 
     def _splits(self, positive: Marks, rng: np.random.Generator) -> Iterable[tuple[Any, Any]]:
         """Of a small table five folds, whose held-out rows are all of it; of a large one a single part is enough."""
@@ -162,12 +169,18 @@ class NNPUBoostingClassifier(TablePUClassifier):
         n_p = int(positive[train].sum())
         shape = min(self.num_leaves, max(4, n_p // 15)), min(self.min_child_samples, max(1, n_p // 4))
 
+        risks: list[dict[str, float]] = []
+
         def risk(g: Array) -> float:
-            return nnpu_risk(positive[held], g, prior=self.prior_, scenario=self.scenario)
+            value = nnpu_risk(positive[held], g, prior=self.prior_, scenario=self.scenario)
+            risks.append({"val_risk": value})
+            return value
 
         grow = {"lightgbm": self._grow_lightgbm, "xgboost": self._grow_xgboost}[self.backend_]
         X_held = None if held is None or self.early_stopping is None else X[held]
-        return grow(X[train], X_held, gradients, risk, shape, seed, max(1, n_trees or self.n_estimators))
+        grown = grow(X[train], X_held, gradients, risk, shape, seed, max(1, n_trees or self.n_estimators))
+        self.history_ = risks or self.history_
+        return grown
 
     def _check_params(self) -> None:
         check_choice("backend", self.backend, ("auto", *BACKENDS))
@@ -263,10 +276,11 @@ class NNPUBoostingClassifier(TablePUClassifier):
 
 
 def _varies(X: Any) -> bool:
-    """Whether any feature has two values: LightGBM stops at none."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    spread = high - low
-    return bool((spread.toarray() if sparse.issparse(spread) else np.asarray(spread)).any())
+    """Whether any feature has two values, of which one may be a gap: LightGBM stops at none."""
+    if sparse.issparse(X):
+        return bool((X.max(axis=0) - X.min(axis=0)).toarray().any())
+    low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+    return bool(((high > low) | (np.isnan(X).any(axis=0) & ~np.isnan(low))).any())
 
 
 def _installed(backend: str) -> str:

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_rows
@@ -111,8 +111,18 @@ class TablePUClassifier(PUClassifier):
         is_positive = self.predict_proba(X)[:, 1] > 0.5
         return self.classes_[is_positive.astype(int)]
 
+    def _takes_gaps(self) -> bool:
+        """Whether NaN may stand for a missing number: where the classifier underneath says that it takes it."""
+        given = getattr(self, "estimator", None)
+        return given is not None and bool(get_tags(given).input_tags.allow_nan)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_gaps()
+        return tags
+
     def _rows(self, X: Any, reset: bool) -> Any:
-        X = check_rows(self, X, reset=reset)
+        X = check_rows(self, X, reset=reset, allow_nan=self._takes_gaps())
         return X if X.ndim == 2 else X.reshape(len(X), -1)
 
 
@@ -305,6 +315,9 @@ class BaggingPUClassifier(TablePUClassifier):
             count[outside] += 1
         mean = total.sum() / max(count.sum(), 1)
         return np.where(count > 0, total / np.maximum(count, 1), mean)  # with few bags a row may have been in all
+
+    def _takes_gaps(self) -> bool:
+        return self.estimator is None or super()._takes_gaps()  # a tree takes them
 
     def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], seed: int) -> tuple[Any, Array]:
         model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)

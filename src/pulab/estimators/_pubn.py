@@ -72,7 +72,7 @@ class PUbNObjective(MemorylessObjective):
 
 
 class PUbNClassifier(BasePUClassifier):
-    """PUbN\\N, and PUbN where some (biased) negatives are known: ``fit(X, y, X_negative=…)``.
+    """``PUbN\\N``, and PUbN where some (biased) negatives are known: ``fit(X, y, X_negative=…)``.
 
     A first network learns σ(x), the probability that a row is of the labelled kind. Its low end over the unlabeled
     rows are negatives, weighted by 1 − σ; a second network is trained on these and on the labelled rows.

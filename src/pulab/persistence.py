@@ -1,0 +1,456 @@
+"""Models on disk, of which nothing is run when they are loaded.
+
+A model is a folder: ``model.json`` says what it is and carries the checksum of every other file, arrays are in
+``arrays.safetensors``, trees as their library writes them, and what scikit-learn and skrub fitted in skops files, which
+may hold the types of a fixed list and no others. There is no pickle, and no other way in where one of these fails.
+"""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab import __version__
+from pulab._validation import Scaler
+from pulab.calibration import PUCalibrator
+from pulab.errors import InputError, ModelFileError
+
+FORMAT = 1
+DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
+Array = NDArray[Any]
+
+# What skrub's preprocessing of tables and the usual base learners are made of, beyond the types of numpy, scipy and
+# scikit-learn that skops knows. None of them runs code when it is loaded; trees are looked through before use.
+TRUSTED = (
+    "collections.OrderedDict",
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
+    "numpy.dtype",
+    "polars.datatypes.classes.Date",
+    "polars.datatypes.classes.Datetime",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+    "skrub._apply_to_each_col.ApplyToEachCol",
+    "skrub._check_input.CheckInputDataFrame",
+    "skrub._clean_categories.CleanCategories",
+    "skrub._clean_null_strings.CleanNullStrings",
+    "skrub._dataframe._common.is_any_date",
+    "skrub._dataframe._common.is_categorical",
+    "skrub._dataframe._common.is_numeric",
+    "skrub._datetime_encoder.DatetimeEncoder",
+    "skrub._drop_uninformative.DropUninformative",
+    "skrub._duration_to_float.DurationToFloat",
+    "skrub._string_encoder.StringEncoder",
+    "skrub._table_vectorizer.PassThrough",
+    "skrub._table_vectorizer.ShortReprDict",
+    "skrub._table_vectorizer.TableVectorizer",
+    "skrub._table_vectorizer._created_by_predicate",
+    "skrub._to_datetime.ToDatetime",
+    "skrub._to_float.ToFloat",
+    "skrub._to_str.ToStr",
+    "skrub.selectors._base.All",
+    "skrub.selectors._base.And",
+    "skrub.selectors._base.Cols",
+    "skrub.selectors._base.Filter",
+    "skrub.selectors._base.Sub",
+    "skrub.selectors._selectors._cardinality_below",
+    "xgboost.core.Booster",
+    "xgboost.sklearn.XGBClassifier",
+)
+
+
+def save_model(model: Any, folder: str | Path, *, notes: Mapping[str, Any] | None = None) -> Path:
+    """Write a fitted classifier of pulab to a folder: all of it, or nothing.
+
+    Parameters
+    ----------
+    model : classifier of pulab, fitted
+    folder : path
+        A new folder, or one that holds a model, which is replaced.
+    notes : dict, optional
+        Anything that JSON can hold, to be found again in ``model.json``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pulab import ElkanNotoClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> from pulab.persistence import load_model, save_model
+    >>> digits = load_digits()
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=100, random_state=0)
+    >>> clf = ElkanNotoClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load_model(save_model(clf, f"{folder}/model"))
+    >>> bool((again.predict_proba(digits.X_test) == clf.predict_proba(digits.X_test)).all())
+    True
+    """
+    content = Content()
+    document = {"kind": "classifier", "model": content.pack(model), "notes": dict(notes or {})}
+    return write_folder(Path(folder), document, content)
+
+
+def load_model(folder: str | Path, *, module: Any = None) -> Any:
+    """The classifier that a folder holds. Nothing of it is run as code.
+
+    Parameters
+    ----------
+    folder : path
+    module : nn.Module or function that makes one, optional
+        For a network that was fitted with ``module=…``: files carry its weights, not its code.
+    """
+    document, content = read_folder(Path(folder), "classifier")
+    with damage_is_told(Path(folder)):
+        model = content.unpack(document["model"], module)
+        check_scores(model)
+    return model
+
+
+def check_scores(model: Any) -> None:
+    """Refuse a model that cannot score a row of zeros: its file says things that do not go together."""
+    if math.prod(model.row_shape_) > 2**26:
+        raise ModelFileError(f"it speaks of rows of shape {model.row_shape_}")
+    rows = np.zeros((2, *model.row_shape_))
+    shares = np.asarray(model.predict_proba(rows))
+    if len(model.predict(rows)) != 2 or not 0 < model.prior_ < 1:
+        raise ModelFileError("its classes or its prior make no sense")
+    if shares.shape != (2, 2) or not ((shares >= 0) & (shares <= 1)).all():
+        raise ModelFileError(f"it gives probabilities such as {shares.ravel()[:2].tolist()}")
+
+
+# Folders --------------------------------------------------------------------------------------------------------------
+
+
+def write_folder(
+    folder: Path, document: Mapping[str, Any], content: "Content", extra: Mapping[str, bytes] | None = None
+) -> Path:
+    """Write a model beside its place, see it onto the disk, then put it there; ``extra`` files go with it."""
+    from safetensors.numpy import save as save_arrays
+
+    files = {ARRAYS: save_arrays(content.arrays), **content.blobs}
+    whole = {
+        "format": FORMAT,
+        "pulab": __version__,
+        **document,
+        "files": {name: _checksum(raw) for name, raw in files.items()},
+    }
+    whole["checksum"] = _checksum(_canonical(whole))
+    files[DOCUMENT] = json.dumps(whole, indent=1, allow_nan=False).encode()
+    with new_folder(folder) as unfinished:
+        for name, raw in (files | dict(extra or {})).items():
+            with (unfinished / name).open("wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+    return folder
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place where no model can be written, before any work is done for it."""
+    if not folder.absolute().parent.is_dir():
+        raise InputError(f"the model's folder must lie in one that is there, got {folder}. Make {folder.parent} first.")
+    if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there and is no model of pulab's. Name another folder; this one stays as it is.")
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which takes its place when all went well, and goes when not."""
+    check_folder(folder)
+    unfinished, old = (folder.absolute().with_name(f"{folder.name}.{end}") for end in ("part", "old"))
+    for left in (unfinished, old):  # by one who was killed
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        if folder.exists():
+            folder.rename(old)
+        unfinished.rename(folder)
+    except BaseException:  # a full disk, Ctrl-C
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], "Content"]:
+    """What a model's files hold, once their checksums are right."""
+    from safetensors.numpy import load as load_arrays
+
+    path = folder / DOCUMENT
+    if not path.is_file():
+        raise ModelFileError(f"{folder} holds no model: there is no {DOCUMENT} in it. Name a folder that pulab wrote.")
+    with damage_is_told(folder):
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            written = document.get("format") if isinstance(document, dict) else None
+            raise ModelFileError(f"{DOCUMENT} says format {written!r}, and this pulab reads {FORMAT}")
+        told = document.pop("checksum", None)
+        if told != _checksum(_canonical(document)):
+            raise ModelFileError(f"{DOCUMENT} has been changed since it was written")
+        if document.get("kind") != kind:
+            raise ModelFileError(f"it holds a {document.get('kind')}, not a {kind}")
+        files = {name: (folder / _plain(name)).read_bytes() for name in document["files"]}
+        for name, raw in files.items():
+            if _checksum(raw) != document["files"][name]:
+                raise ModelFileError(f"{name} is cut off or has been changed since it was written")
+        return document, Content(load_arrays(files.pop(ARRAYS)), files)
+
+
+@contextmanager
+def damage_is_told(folder: Path) -> Iterator[None]:
+    """Whatever goes wrong while a model's files are read, said in one line."""
+    try:
+        yield
+    except InputError:  # what the caller can mend, such as a missing module
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+        line = f"the model in {folder} cannot be read: {reason}. Fit it again, or copy it anew."
+        raise ModelFileError(line) from error
+
+
+def _plain(name: Any) -> str:
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ModelFileError(f"{name!r} is no name of a file in the folder")
+    return name
+
+
+def _checksum(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Content:
+    """Values as JSON, and the arrays and files that it points to."""
+
+    arrays: dict[str, Array] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def pack(self, value: Any) -> Any:
+        """A value as JSON: plain ones as they are, all others as ``{kind: …}``."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, list) and not _all_fitted(value):
+            return [self.pack(item) for item in value]
+        for kind, (is_kind, pack, _) in KINDS.items():
+            if is_kind(value):
+                return {kind: pack(self, value)}
+        raise InputError(f"a model that holds a {type(value).__module__}.{type(value).__name__} cannot be saved.")
+
+    def unpack(self, packed: Any, module: Any = None) -> Any:
+        """The value that was packed."""
+        if isinstance(packed, list):
+            return [self.unpack(item, module) for item in packed]
+        if not isinstance(packed, dict):
+            return packed
+        ((kind, inner),) = packed.items()
+        return KINDS[kind][2](self, inner, module)
+
+    def add(self, ending: str, raw: bytes) -> str:
+        """Keep a file under a name of its own."""
+        name = f"part-{len(self.blobs)}.{ending}"
+        self.blobs[name] = raw
+        return name
+
+
+def _pack_array(content: Content, value: Array) -> Any:
+    if value.dtype.kind in "OUS":
+        return {"values": value.tolist(), "kind": value.dtype.kind}
+    name = f"array-{len(content.arrays)}"
+    content.arrays[name] = np.ascontiguousarray(value)
+    return name
+
+
+def _unpack_array(content: Content, inner: Any, module: Any) -> Array:
+    if isinstance(inner, str):
+        return content.arrays[inner]
+    return np.array(inner["values"], dtype=object if inner["kind"] == "O" else None)
+
+
+def _is_network(value: Any) -> bool:
+    return hasattr(value, "state_dict") and hasattr(value, "named_parameters")
+
+
+def _pack_network(content: Content, module: Any) -> Any:
+    return {name: content.pack(tensor.detach().cpu().numpy()) for name, tensor in module.state_dict().items()}
+
+
+def _pack_object(content: Content, value: Any) -> Any:
+    """A classifier or a part of one, by the name of its class and its attributes."""
+    state = dict(vars(value))
+    if hasattr(value, "row_shape_") and hasattr(value, "module"):
+        state["module"] = None if value.module is None else "given"
+        state["device"], state["device_"] = "auto", None
+    if "random_state" in state and not isinstance(state["random_state"], int | None):
+        state["random_state"] = None
+    return {"class": type(value).__name__, "state": {name: content.pack(item) for name, item in state.items()}}
+
+
+def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
+    cls = _classes()[inner["class"]]
+    packed = inner["state"]
+    networks = {name: item["net"] for name, item in packed.items() if isinstance(item, dict) and "net" in item}
+    state = {name: content.unpack(item, module) for name, item in packed.items()}
+    value = cls.__new__(cls)
+    vars(value).update(state)
+    if "module" in state:
+        if state["module"] is not None and module is None:
+            raise InputError(
+                "this model was fitted with a module of the caller's, whose code no file carries. Pass module=…."
+            )
+        value.module = module if state["module"] is not None else None
+        value.device_ = _cpu()
+    for name, net in networks.items():
+        setattr(value, name, _network(value, {key: content.unpack(item) for key, item in net.items()}))
+    return value
+
+
+def _network(classifier: Any, state: dict[str, Array]) -> Any:
+    """The classifier's network with these weights. Our own is made without memory first: a file may lie about sizes."""
+    import torch
+
+    with torch.device("meta") if classifier.module is None else nullcontext():
+        net = classifier._make_module()
+    tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
+    net.load_state_dict(tensors, strict=True, assign=True)
+    return net.eval()
+
+
+def _cpu() -> Any:
+    import torch
+
+    return torch.device("cpu")
+
+
+def _classes() -> dict[str, Any]:
+    """The classes that a file may name."""
+    from pulab import estimators
+
+    named = {name: getattr(estimators, name) for name in estimators.__all__}
+    return {name: cls for name, cls in named.items() if isinstance(cls, type)} | {
+        cls.__name__: cls for cls in (PUCalibrator, Scaler)
+    }
+
+
+def _all_fitted(values: list[Any]) -> bool:
+    return bool(values) and all(_is_fitted_elsewhere(value) for value in values)
+
+
+def _is_fitted_elsewhere(value: Any) -> bool:
+    """Whether scikit-learn or skrub made it, or a list of such."""
+    if isinstance(value, list):
+        return _all_fitted(value)
+    return hasattr(value, "get_params") and not type(value).__module__.startswith("pulab.")
+
+
+def _pack_skops(content: Content, value: Any) -> str:
+    from skops.io import dumps, get_untrusted_types
+
+    raw = dumps(value, compression=ZIP_DEFLATED)
+    unknown = sorted(set(get_untrusted_types(data=raw)) - set(TRUSTED))
+    if unknown:
+        raise InputError(f"a model that holds {', '.join(unknown)} cannot be saved: such types are not loaded back.")
+    return content.add("skops", raw)
+
+
+def _unpack_skops(content: Content, name: str, module: Any) -> Any:
+    from skops.io import loads
+
+    value = loads(content.blobs[name], trusted=list(TRUSTED))
+    _check_trees(value)
+    return value
+
+
+def _check_trees(value: Any) -> None:
+    """Refuse trees that point outside themselves or back: scikit-learn would follow them without looking."""
+    if isinstance(value, np.ndarray | list | tuple):
+        for item in value if not isinstance(value, np.ndarray) or value.dtype == object else ():
+            _check_trees(item)
+    elif type(value).__name__ == "Tree":
+        left, right, feature = value.children_left, value.children_right, value.feature
+        _check_nodes(left, right, feature, left < 0, value.n_features)
+    elif type(value).__name__ == "TreePredictor":
+        nodes = value.nodes
+        _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] == 1, None)
+    elif hasattr(value, "get_params"):
+        for item in vars(value).values():
+            _check_trees(item)
+
+
+def _check_nodes(left: Array, right: Array, feature: Array, is_leaf: Array, n_features: int | None) -> None:
+    inner = np.flatnonzero(~is_leaf)
+    for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
+        if not ((child > inner) & (child < len(left))).all():
+            raise ModelFileError("a tree in it is no tree")
+    if not ((feature[inner] >= 0) & (feature[inner] < (n_features or np.inf))).all():
+        raise ModelFileError("a tree in it asks for features that there are not")
+
+
+def _unpack_lightgbm(content: Content, name: str, module: Any) -> Any:
+    import lightgbm
+
+    return lightgbm.Booster(model_str=content.blobs[name].decode())
+
+
+def _unpack_xgboost(content: Content, name: str, module: Any) -> Any:
+    import xgboost
+
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(content.blobs[name]))
+    return booster
+
+
+def _comes_from(package: str) -> Callable[[Any], bool]:
+    return lambda value: type(value).__module__.startswith(f"{package}.") and type(value).__name__ == "Booster"
+
+
+# kind: (whether a value is of it, how it is packed, how it is unpacked)
+KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., Any]]] = {
+    "float": (lambda v: False, str, lambda content, inner, module: float(inner)),
+    "tuple": (
+        lambda v: isinstance(v, tuple),
+        lambda content, v: [content.pack(item) for item in v],
+        lambda content, inner, module: tuple(content.unpack(item, module) for item in inner),
+    ),
+    "dict": (
+        lambda v: isinstance(v, dict) and all(isinstance(key, str) for key in v),
+        lambda content, v: {key: content.pack(item) for key, item in v.items()},
+        lambda content, inner, module: {key: content.unpack(item, module) for key, item in inner.items()},
+    ),
+    "array": (lambda v: isinstance(v, np.ndarray), _pack_array, _unpack_array),
+    "net": (_is_network, _pack_network, lambda content, inner, module: None),
+    "lightgbm": (
+        _comes_from("lightgbm"),
+        lambda content, v: content.add("txt", v.model_to_string(num_iteration=-1).encode()),
+        _unpack_lightgbm,
+    ),
+    "xgboost": (
+        _comes_from("xgboost"),
+        lambda content, v: content.add("ubj", bytes(v.save_raw("ubj"))),
+        _unpack_xgboost,
+    ),
+    "skops": (_is_fitted_elsewhere, _pack_skops, _unpack_skops),
+    "object": (lambda v: type(v).__name__ in _classes(), _pack_object, _unpack_object),
+}

@@ -1,0 +1,207 @@
+"""Models on disk: what comes back is what was saved, whatever is wrong is one line, and nothing is ever run."""
+
+import json
+import pickle
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from torch import nn
+
+from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUClassifier
+from pulab.bench.methods import METHODS
+from pulab.errors import InputError, ModelFileError
+from pulab.persistence import _canonical, _checksum, load_model, save_model
+
+from .conftest import Blobs
+
+SAVED = [key for key, method in METHODS.items() if not method.needs_negatives]
+BLOBS = Blobs("single-sample")
+
+
+def fitted(key: str) -> Any:
+    method = METHODS[key]
+    told: dict[str, Any] = {"random_state": 0, "scenario": "single-sample"}
+    told |= {"epochs": 2} if method.is_network else {}
+    told |= {"prior": BLOBS.prior} if method.needs_prior else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return method.load()(**told).fit(BLOBS.X, BLOBS.s)
+
+
+@pytest.mark.parametrize("key", SAVED)
+def test_every_method_comes_back_as_it_was(key: str, tmp_path: Path) -> None:
+    model = fitted(key)
+    again = load_model(save_model(model, tmp_path / "model"))
+    assert type(again) is type(model)
+    np.testing.assert_array_equal(again.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
+    np.testing.assert_array_equal(again.predict(BLOBS.X), model.predict(BLOBS.X))
+    assert {n for n in vars(model) if n.endswith("_")} == {n for n in vars(again) if n.endswith("_")}
+    assert save_model(again, tmp_path / "again")  # what was loaded can be saved
+    files = list((tmp_path / "model").iterdir())
+    assert not any(b"pickle" in path.read_bytes()[:200] or path.suffix in (".pkl", ".pt") for path in files)
+
+
+def test_labels_that_are_words_and_other_learners(tmp_path: Path) -> None:
+    words = np.where(BLOBS.s == 1, "yes", "no").astype(object)
+    base = HistGradientBoostingClassifier(max_iter=5)
+    with pytest.warns(UserWarning, match="taking 'yes'"):
+        model = BaggingPUClassifier(base, n_estimators=2, prior=0.4, random_state=0).fit(BLOBS.X, words)
+    again = load_model(save_model(model, tmp_path / "model"))
+    assert set(again.predict(BLOBS.X)) == {"yes", "no"}
+    np.testing.assert_array_equal(again.predict(BLOBS.X), model.predict(BLOBS.X))
+
+
+def test_a_callers_module_needs_its_code(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
+    model = NNPUClassifier(prior=0.4, module=net, epochs=2, random_state=0).fit(BLOBS.X.astype(np.float32), BLOBS.s)
+    save_model(model, tmp_path / "model")
+    with pytest.raises(InputError, match="Pass module="):
+        load_model(tmp_path / "model")
+    again = load_model(tmp_path / "model", module=net)
+    X = BLOBS.X.astype(np.float32)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        load_model(tmp_path / "model", module=nn.Linear(5, 1))
+
+
+@pytest.fixture(scope="module", params=["nnpu", "bagging", "nnpu-boosting"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(fitted(request.param), tmp_path_factory.mktemp("saved") / "model")
+
+
+def copied(folder: Path, to: Path) -> Path:
+    to.mkdir()
+    for path in folder.iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    return to
+
+
+def test_a_flipped_bit_or_a_missing_end_is_told(folder: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for path in sorted(folder.iterdir()):
+        raw = path.read_bytes()
+        places = [0, len(raw) // 2, len(raw) - 1, *rng.integers(len(raw), size=5)]
+        for i, place in enumerate(places):
+            broken = copied(folder, tmp_path / f"{path.name}-{i}")
+            changed = raw[: int(place)] if i == 2 else raw[:place] + bytes([raw[place] ^ 4]) + raw[place + 1 :]
+            (broken / path.name).write_bytes(changed)
+            with pytest.raises(ModelFileError) as told:
+                load_model(broken)
+            assert "\n" not in str(told.value)
+        broken = copied(folder, tmp_path / f"{path.name}-gone")
+        (broken / path.name).unlink()
+        with pytest.raises(ModelFileError):
+            load_model(broken)
+
+
+def signed(folder: Path, document: dict[str, Any]) -> None:
+    """Put a changed document in place as an attacker would, checksums and all."""
+    document.pop("checksum", None)
+    document["files"] = {name: _checksum((folder / name).read_bytes()) for name in document["files"]}
+    document["checksum"] = _checksum(_canonical(document))
+    (folder / "model.json").write_text(json.dumps(document))
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (Path("exploded").write_text, ("x",))
+
+
+def test_a_liar_with_right_checksums_gets_one_line_and_runs_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = json.loads((folder / "model.json").read_text())
+    state = document["model"]["object"]["state"]
+    lies: list[Any] = [
+        {"model": {"object": {"class": "Popen", "state": {}}}},
+        {"model": {"object": {"class": "Scaler", "state": {}}}},
+        {"model": {"object": {"class": "NNPUClassifier", "state": {}}}},
+        {"model": {"evil": "os.system"}},
+        {"model": {"object": {**document["model"]["object"], "state": {**state, "row_shape_": {"tuple": [10**12]}}}}},
+        {"model": {"object": {**document["model"]["object"], "state": {**state, "prior_": "a", "classes_": 3}}}},
+        {"files": {"../../etc/passwd": "0"}},
+        {"format": 99},
+        {"kind": "table model"},
+    ]
+    for i, lie in enumerate(lies):
+        broken = copied(folder, tmp_path / f"lie-{i}")
+        if "files" in lie:
+            changed = {**document, **lie}
+            changed.pop("checksum")
+            changed["checksum"] = _checksum(_canonical(changed))
+            (broken / "model.json").write_text(json.dumps(changed))
+        else:
+            signed(broken, {**document, **lie})
+        with pytest.raises((ModelFileError, InputError)) as told:
+            load_model(broken)
+        assert "\n" not in str(told.value)
+    for name in document["files"]:
+        broken = copied(folder, tmp_path / f"bomb-{name}")
+        (broken / name).write_bytes(pickle.dumps(Bomb()))
+        signed(broken, dict(document))
+        with pytest.raises(ModelFileError):
+            load_model(broken)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_tree_that_points_back_is_refused(tmp_path: Path) -> None:
+    """skops checks types, not what is in them: scikit-learn would walk such a tree forever."""
+    model = fitted("bagging")
+    left = model.estimators_[0].tree_.__getstate__()["nodes"]
+    left["left_child"][0] = 0
+    state = model.estimators_[0].tree_.__getstate__() | {"nodes": left}
+    model.estimators_[0].tree_.__setstate__(state)
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="no tree"):
+        load_model(tmp_path / "model")
+
+
+def test_what_cannot_come_back_is_not_saved(tmp_path: Path) -> None:
+    class Mine(ElkanNotoClassifier):
+        pass
+
+    model = Mine(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
+    with pytest.raises(InputError, match="cannot be saved"):
+        save_model(model, tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_only_models_are_replaced(tmp_path: Path) -> None:
+    model = fitted("elkan-noto")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="no model of pulab's"):
+        save_model(model, mine)
+    assert (mine / "thesis.txt").read_text() == "years of work"
+    with pytest.raises(InputError, match="folder must lie in one that is there"):
+        save_model(model, tmp_path / "no" / "such")
+    save_model(model, tmp_path / "model")
+    assert load_model(save_model(model, tmp_path / "model"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "model"]
+
+
+def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fitted("elkan-noto")
+    save_model(model, tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_model(model, tmp_path / "model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_skops_files_hold_known_types_only(folder: Path) -> None:
+    for path in folder.glob("*.skops"):
+        assert "schema.json" in zipfile.ZipFile(path).namelist()
