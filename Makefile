@@ -2,6 +2,7 @@
 # make test   run the tests
 # make lint   ruff and mypy
 # make tables write the tables of README.md and docs/ anew, from results/ and the registry
+# make docs   build the site: build/docs/index.html
 #
 # Each makes .venv and installs into it, once; nothing else on the machine is touched.
 
@@ -11,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	--constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint tables clean
+.PHONY: demo test lint tables docs clean
 
 demo: .venv/.demo
 	$(BIN)/pulab demo
@@ -27,8 +28,13 @@ lint: .venv/.dev
 tables: .venv/.dev
 	$(BIN)/python docs/render.py
 
+# The API's pages are made anew each time, so that none outlives its module.
+docs: .venv/.docs
+	rm -rf docs/api
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
+
 clean:
-	rm -rf .venv demo.html
+	rm -rf .venv build docs/api demo.html
 
 # A stamp for what is installed, so that a second call costs nothing. Editable: changed source needs no reinstall.
 .venv/.demo: pyproject.toml constraints.txt
@@ -40,4 +46,8 @@ clean:
 
 .venv/.dev: .venv/.demo
 	$(INSTALL) --group test --group lint
+	@touch $@
+
+.venv/.docs: .venv/.dev
+	$(INSTALL) --group docs
 	@touch $@

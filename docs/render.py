@@ -25,8 +25,32 @@ def methods() -> str:
     return markdown(["key", "class", "what it does", "reference"], lines)
 
 
-def defaults() -> str:
-    return markdown(*by_dataset(rows_of(RECIPES["defaults"](), committed_rows())))
+def guide() -> str:
+    """What the registry knows of each method that a reader has to choose by, and where there are rows of it."""
+    pages = _methods_by_page()
+    lines = []
+    for key, m in METHODS.items():
+        name = m.class_path.split(".")[-1]
+        told = [
+            *(["the prior"] if m.needs_prior else []),
+            *(["known negatives and their share"] if m.needs_negatives else []),
+            *(["all true labels"] if m.learns_from_truth else []),
+        ]
+        learner = "network" if m.is_network else "for tables"
+        measured = [f"[{page}]({page}.md)" for page, found in pages.items() if key in found] or ["nothing yet"]
+        lines.append([f"`{key}`", f"[{name}](#{m.class_path})", learner, ", ".join(told) or "–", ", ".join(measured)])
+    return markdown(["key", "class", "learner", "must be told", "measured in"], lines)
+
+
+def _methods_by_page() -> dict[str, set[str]]:
+    """Of which methods there are rows in the folder that has a page's name."""
+    names = sorted(page.stem for page in (ROOT / "docs").glob("*.md"))
+    rows = {name: read_rows(sorted((committed_rows() / name).glob("*.jsonl"))) for name in names}
+    return {name: {row["method"] for row in found if "method" in row} for name, found in rows.items()}
+
+
+def defaults(metric: str = "test_error") -> str:
+    return markdown(*by_dataset(rows_of(RECIPES["defaults"](), committed_rows()), metric))
 
 
 def paper_table(table: int) -> str:
@@ -116,6 +140,8 @@ MNIST_CPU = {
 
 TABLES = {
     "README.md": {"demo": demo, "paper": headline, "methods": methods},
+    "docs/index.md": {"demo": demo},
+    "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds")},
     "docs/defaults.md": {"table": defaults},
     "docs/performance.md": {
         "cost": partial(measured, "cost", COST),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pulab.calibration import PUCalibrator
+from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.errors import InputError, PriorError
 from tests.test_metrics import PRIOR, population, simulate
 
@@ -40,3 +40,16 @@ def test_bad_input() -> None:
         PUCalibrator(1.5).fit([0.1, 0.2], [1, 0])
     with pytest.raises(InputError, match="finite"):
         PUCalibrator(0.5).fit([np.inf, 0.2], [1, 0])
+
+
+def test_of_unlabeled_rows_fewer_are_positive() -> None:
+    """Simulated: among the unlabeled rows with some probability, the share of positives is what the formula says."""
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.2, 0.5, 0.9], 300_000)
+    y = rng.random(len(p)) < p
+    s = y & (rng.random(len(p)) < 0.4)
+    found = among_unlabeled(p, prior=y.mean(), n_labeled=int(s.sum()), n_unlabeled=int((~s).sum()))
+    for value in (0.2, 0.5, 0.9):
+        rows = (p == value) & ~s
+        assert abs(found[rows].mean() - y[rows].mean()) < 0.01
+    np.testing.assert_array_equal(among_unlabeled(p, prior=0.5, n_labeled=1, n_unlabeled=9, scenario="case-control"), p)

@@ -1,4 +1,4 @@
-"""The repository keeps its own rules: layers, pins, a README whose code runs."""
+"""The repository keeps its own rules: layers, pins, pages whose code runs."""
 
 import ast
 import re
@@ -22,8 +22,10 @@ LAYERS = [
     ["calibration"],
     ["training"],
     ["estimators", "text"],
+    ["persistence"],
     ["bench"],
     ["report"],
+    ["tables"],
     ["cli"],
 ]
 WITHOUT_TORCH = (
@@ -34,7 +36,9 @@ WITHOUT_TORCH = (
     "priors",
     "calibration",
     "datasets",
+    "persistence",
     "report",
+    "tables",
     "cli",
 )
 
@@ -106,8 +110,10 @@ def python_blocks(text: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
 
 
-def test_the_readmes_python_runs_as_printed(tmp_path: Path) -> None:
-    blocks = python_blocks((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert blocks
-    for block in blocks:
+PAGES = [path for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if python_blocks(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_python_of_a_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
+    for block in python_blocks(page.read_text("utf-8")):
         subprocess.run([sys.executable, "-c", block], cwd=tmp_path, check=True, capture_output=True)

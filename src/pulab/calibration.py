@@ -71,3 +71,17 @@ def _weight(ratio: Array, prior: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if np.minimum(middle * ratio, 1).mean() < prior else (low, middle)
     return high
+
+
+def among_unlabeled(
+    probability: Array, *, prior: float, n_labeled: int, n_unlabeled: int, scenario: str = "single-sample"
+) -> Array:
+    """The probability of being positive once a row is known to be unlabeled.
+
+    In a single sample some of the rows like it were labelled and are gone from U: with c, the share of positives that
+    is labelled, p becomes p·(1 − c)/(1 − c·p). Of case-control data U is the population: p stays.
+    """
+    if scenario == "case-control":
+        return np.asarray(probability)
+    c = min(1.0, n_labeled / (prior * (n_labeled + n_unlabeled)))
+    return np.asarray(probability * (1 - c) / np.maximum(1 - c * probability, 1e-12))

@@ -129,6 +129,22 @@ def test_flags_are_as_they_were() -> None:
         "methods": ["--json"],
         "datasets": ["--json"],
         "demo": ["--json", "--out", "--trials"],
+        "fit": [
+            "--id",
+            "--json",
+            "--label",
+            "--method",
+            "--out",
+            "--positive",
+            "--prior",
+            "--scenario",
+            "--seed",
+            "table",
+        ],
+        "score": ["--out", "model", "table"],
+        "prior": ["--json", "--label", "--method", "--positive", "--scenario", "--seed", "table"],
+        "rank": ["--json", "--out", "--top", "model", "table"],
+        "report": ["--json", "--out", "model"],
         "bench": {
             "list": ["--json"],
             "run": [

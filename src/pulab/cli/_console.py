@@ -20,7 +20,7 @@ err = Console(stderr=True)
 
 def print_json(value: Any) -> None:
     """Data on stdout, for a program to read."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")  # dates, as text
 
 
 def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
@@ -45,6 +45,24 @@ def progress(description: str, total: int) -> Iterator[Any]:
     ]
     with Progress(*columns, console=err) as bars:
         bar = bars.add_task(description, total=total)
+        yield lambda done: bars.advance(bar, done)
+
+
+@contextmanager
+def steps() -> Iterator[Any]:
+    """What is being done, and how far it is, on one line of stderr."""
+    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        bar = bars.add_task("", total=None)
+        yield lambda text, done, total: bars.update(bar, description=text, completed=done, total=total or None)
+
+
+@contextmanager
+def counter(description: str) -> Iterator[Any]:
+    """How many so far, on stderr, where nobody knows how many there will be."""
+    columns = [TextColumn("{task.completed:,.0f} {task.description}"), TimeElapsedColumn()]
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        bar = bars.add_task(description, total=None)
         yield lambda done: bars.advance(bar, done)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from pulab import __version__
 from pulab.cli import _console as console
+from pulab.cli import tables
 from pulab.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ def root(
     """Learn classifiers from positive and unlabeled data."""
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+for command in (tables.fit, tables.score, tables.prior, tables.rank, tables.report):
+    app.command()(command)
 
 
 @app.command()

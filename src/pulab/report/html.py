@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pulab.report import figures
+from pulab.report._page import render
 from pulab.report.paper import Curve
 from pulab.report.tables import cells
 
@@ -14,7 +15,7 @@ def demo_page(rows: Sequence[dict[str, Any]]) -> str:
     histograms = joint["label_histogram"] if joint else []
     last = len(histograms)
     shown = sorted({max(1, round(last * share)) for share in (0, 0.2, 0.4, 0.6, 0.8, 1)})
-    return _render(
+    return render(
         "demo.html.j2",
         table=cells(rows),
         methods=list(dict.fromkeys(row["method"] for row in rows)),
@@ -34,7 +35,7 @@ def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve]) 
         for panel in dict.fromkeys(curve.panel for curve in curves)
     ]
     still = figures.figure_2(curves) if curves else ""
-    return _render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still)
+    return render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still)
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
@@ -46,11 +47,3 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "mean": [float(f"{value:.4g}") for value in curve.mean],
         "std": [float(f"{value:.4g}") for value in curve.std],
     }
-
-
-def _render(template: str, **values: Any) -> str:
-    from jinja2 import Environment, PackageLoader
-
-    loader = PackageLoader("pulab", "report")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template(template).render(**values)

@@ -1,0 +1,199 @@
+"""The commands for tables: thin skins over :mod:`pulab.tables`."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pulab.cli import _console as console
+from pulab.errors import InputError, PulabWarning
+
+Table = Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A folder that `pulab fit` wrote.", show_default=False)]
+Label = Annotated[str, typer.Option(help="The column that marks the known positives.", show_default=False)]
+Positive = Annotated[
+    str | None, typer.Option(help="The value that marks a known positive; all other rows are unlabeled.")
+]
+Scenario = Annotated[
+    str,
+    typer.Option(help="single-sample: the table is the population; case-control: its unlabeled rows alone are."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print data for a program to read.")]
+
+
+def fit(
+    table: Table,
+    label: Label,
+    out: Annotated[Path, typer.Option(help="The folder to write the model to.", show_default=False)],
+    id_column: Annotated[str | None, typer.Option("--id", help="A column that names the rows.")] = None,
+    positive: Positive = None,
+    method: Annotated[str, typer.Option(help="auto, or a key from `pulab methods`.")] = "auto",
+    prior: Annotated[str, typer.Option(help="The share of positives, such as 0.3, or estimate.")] = "estimate",
+    scenario: Scenario = "single-sample",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from a table in which some positives are marked: a model, a report, and candidates."""
+    from pulab.persistence import check_folder
+    from pulab.tables import fit_table
+
+    check_folder(out)
+    with console.steps() as step, _warnings_on_stderr(quiet=True):
+        model = fit_table(
+            table,
+            label,
+            id=id_column,
+            positive=positive,
+            method=method,
+            prior=_prior(prior),
+            scenario=scenario,
+            random_state=seed,
+            on_step=step,
+        )
+        step(f"writing {out}", 1, 1)
+        model.save(out)
+    if as_json:
+        console.print_json(model.summary)
+        return
+    for line in _told(model.summary):
+        console.out.print(line, markup=False, highlight=False)
+    console.out.print(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.", markup=False, highlight=False)
+
+
+def score(
+    model: Model,
+    table: Table,
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file to write.", show_default=False)],
+) -> None:
+    """Score the rows of another table, however large: score, probability, decision."""
+    from pulab.tables import TableModel, check_target
+
+    check_target(out)
+    fitted = TableModel.load(model)
+    with console.counter("rows scored") as count:
+        n_rows = fitted.score_file(table, out, count)
+    console.err.print(f"wrote {out}: {n_rows:,} rows", markup=False, highlight=False)
+
+
+def prior(
+    table: Table,
+    label: Label,
+    positive: Positive = None,
+    scenario: Scenario = "single-sample",
+    method: Annotated[str, typer.Option(help="auto, dedpul, bbe, tice, km2 or elkan-noto.")] = "auto",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Estimate the share of positives in a table."""
+    from pulab.tables import estimate_table_prior
+
+    with _warnings_on_stderr():
+        data, found = estimate_table_prior(
+            table, label, positive=positive, scenario=scenario, method=method, random_state=seed
+        )
+    if as_json:
+        console.print_json(
+            {
+                "prior": found.prior,
+                "interval": list(found.interval),
+                "method": found.method,
+                "methods": found.details["methods"],
+                "scenario": scenario,
+                "warnings": found.details["warnings"],
+            }
+        )
+        return
+    low, high = found.interval
+    of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
+    console.err.print(f"{data.name}: {data.counts}", markup=False, highlight=False)
+    line = f"{found.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
+    parts = ", ".join(f"{name} {value:.3f}" for name, value in found.details["methods"].items())
+    console.out.print(f"{line} ({parts})", markup=False, highlight=False)
+
+
+def rank(
+    model: Model,
+    table: Table,
+    top: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file instead of the screen.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The rows of a table that are most likely positive, best first; those already labelled are passed over."""
+    from pulab.tables import TableModel, check_target, table_writer
+
+    if out is not None:
+        check_target(out)
+    found = TableModel.load(model).rank(table, top)
+    if out is not None:
+        with table_writer(out) as write:
+            write(found)
+        console.err.print(f"wrote {out}: {found.height:,} rows", markup=False, highlight=False)
+    elif as_json:
+        console.print_json(list(found.iter_rows(named=True)))
+    else:
+        shown = found.columns[:9]  # a terminal is narrow; --out and --json have them all
+        lines = [[_cell(value) for value in row] for row in found.select(shown).iter_rows()]
+        console.print_table("", shown, lines)
+
+
+def report(
+    model: Model,
+    out: Annotated[Path | None, typer.Option(help="Where to write the page; by default, into the model.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a model's report again, or print what it says as data."""
+    from pulab.tables import TableModel
+
+    fitted = TableModel.load(model)
+    if as_json:
+        console.print_json(fitted.summary)
+        return
+    page = out or model / "report.html"
+    console.check_file(page)
+    console.write_whole(page, fitted.report())
+
+
+def _prior(text: str) -> float | str:
+    if text == "estimate":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--prior must be a share such as 0.3, or estimate, got {text!r}.") from None
+
+
+def _told(summary: dict[str, Any]) -> Iterator[str]:
+    """What came of a fit, in some lines."""
+    table, prior = summary["table"], summary["prior"]
+    low, high = prior["interval"]
+    between = f", between {low:.3f} and {high:.3f}" if low < high else ""
+    figures = {item["name"]: item for item in summary["metrics"]}
+    mark = f"{table['label']} = {table['positive']}"
+    yield f"{table['name']}: {table['labelled']:,} labelled ({mark}), {table['unlabeled']:,} unlabeled"
+    yield f"prior {prior['value']:.3f} ({prior['source']}){between}"
+    yield summary["method"]["why"]
+    for name in ("precision", "recall", "roc_auc"):
+        item = figures[name]
+        ends = [*(item["band"] or ()), *(item["interval"] or ())]
+        yield f"{name} {item['value']:.3f}, between {min(ends):.3f} and {max(ends):.3f}"
+    for text in summary["warnings"]:
+        yield f"! {text}"
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def _warnings_on_stderr(quiet: bool = False) -> Iterator[None]:
+    """Our own warnings as lines, not as Python prints them; quiet where they come out elsewhere."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PulabWarning)
+        yield
+    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, PulabWarning)):
+        if not quiet:
+            console.err.print(f"! {text}", markup=False, highlight=False)

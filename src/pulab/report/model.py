@@ -1,0 +1,407 @@
+"""The page of a model fitted to a table: what was learned, how far to trust it, whom to look at first."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pulab.report import _words, plots
+from pulab.report._page import render
+from pulab.report._words import Range, count, decimal, finite, limits, percent, span
+from pulab.report.plots import Plot, Reading, Scale, Track
+
+FIRST = 100  # the headline speaks of about so many candidates
+MOST_POINTS = 300  # of a training curve: a screen shows no more
+MOST_FEATURES = 15  # to be seen at once; the rest unfolds
+
+# What a summary has: a list shows one of its items, an empty one holds plain values, an empty dict has any keys.
+# A page can be drawn from any part of it; what is missing is left out.
+BLANK: dict[str, Any] = {
+    "pulab": "",
+    "created": "",
+    "table": {
+        "name": "",
+        "rows": None,
+        "labelled": None,
+        "unlabeled": None,
+        "label": "",
+        "positive": "",
+        "id": None,
+        "columns": [{"name": "", "kind": "", "missing": None, "note": ""}],
+    },
+    "scenario": "",
+    "prior": {"value": None, "interval": None, "source": "", "methods": {}, "warnings": []},
+    "method": {
+        "key": "",
+        "class": "",
+        "asked": "",
+        "why": "",
+        "compared": [{"method": "", "risk": None, "seconds": None}],
+        "settings": {},
+    },
+    "folds": None,
+    "metrics": [{"name": "", "value": None, "band": None, "interval": None, "more_is_better": True}],
+    "distributions": {"edges": [], "labelled": [], "unlabeled": []},
+    "review": [{"k": None, "precision": None, "precision_band": None, "recall": None, "recall_band": None}],
+    "curves": [{"name": "", "unit": "steps", "values": [], "best": None}],
+    "features": [{"name": "", "importance": None, "std": None}],
+    "stability": {"k": None, "mean": None},
+    "candidates": [
+        {"rank": None, "id": "", "probability": None, "score": None, "decision": False, "stability": None, "values": {}}
+    ],
+    "warnings": [],
+    "seconds": None,
+    "random_state": None,
+}
+
+
+def model_page(summary: Mapping[str, Any]) -> str:
+    """One file that opens offline, to read and to send on.
+
+    Parameters
+    ----------
+    summary : dict
+        What a fitted table model says of itself (``BLANK`` has the keys). Numbers may be missing, NaN or out of
+        bounds; names and ids may be any text.
+    """
+    s = _filled(summary, BLANK)
+    points = _points(s["review"])
+    page = render(
+        "model.html.j2",
+        s=s,
+        words=_words,
+        facts=_facts(s, points),
+        hundred=_hundred(s["prior"]),
+        prior_chart=_prior_chart(s["prior"]),
+        scores=_scores(s["distributions"]),
+        figures=[_figure(metric, s["prior"]["value"]) for metric in s["metrics"]],
+        review=_review(points) if points else None,
+        points=points,
+        curves=[_curve(curve) for curve in s["curves"]],
+        features=_features(s["features"]),
+        shown=list(dict.fromkeys(name for row in s["candidates"] for name in row["values"])),
+        kinds=_kinds(s["table"]["columns"]),
+        most=MOST_FEATURES,
+        width=lambda share: Scale(0, 1).at(finite(share) or 0),
+    )
+    # Text from a broken file may hold half a character, which no file can be written with.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _filled(given: Any, blank: Any) -> Any:
+    """The same with all that ``BLANK`` has, and nothing else."""
+    if isinstance(blank, dict):
+        found = given if isinstance(given, Mapping) else {}
+        return {key: _filled(found.get(key), item) for key, item in blank.items()} or dict(found)
+    if isinstance(blank, list):
+        items = list(given) if isinstance(given, list | tuple) else []
+        return [_filled(item, blank[0]) for item in items] if blank else items
+    return blank if given is None else given
+
+
+# What can be said in a sentence ---------------------------------------------------------------------------------------
+
+
+class Facts(NamedTuple):
+    """What follows from a summary and is worth a sentence; None where it does not follow."""
+
+    whole: str  # what the prior is a share of
+    positives: float | None  # so many rows of the whole are positive
+    hidden: float | None  # of these, so many are not labelled
+    hidden_between: Range | None
+    agree: bool | None  # whether the estimators of the prior do
+    first: "Point | None"  # of the review, nearest to the first hundred
+    right: float | None  # the share of these that are positive, between 0 and 1 as an estimate need not be
+    mostly_right: float | None  # so many candidates can be reviewed before most are wrong
+    half_found: float | None  # so many must be, to find half of the hidden positives
+    above: tuple[float, float] | None  # the labelled and the unlabeled rows with a probability above one half
+
+
+class Point(NamedTuple):
+    """What to expect of the first k candidates."""
+
+    k: float
+    precision: float | None
+    precision_band: Range | None
+    recall: float | None
+    recall_band: Range | None
+
+
+def _points(review: list[dict[str, Any]]) -> list[Point]:
+    found = [
+        Point(
+            finite(point["k"]) or 0.0,
+            finite(point["precision"]),
+            limits(point["precision_band"]),
+            finite(point["recall"]),
+            limits(point["recall_band"]),
+        )
+        for point in review
+    ]
+    return sorted((point for point in found if point.k >= 1), key=lambda point: point.k)
+
+
+def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
+    prior, between = finite(s["prior"]["value"]), limits(s["prior"]["interval"])
+    in_one_sample = s["scenario"] != "case-control"
+    rows = finite(s["table"]["rows" if in_one_sample else "unlabeled"])
+    known = finite(s["table"]["labelled"]) if in_one_sample else 0.0
+
+    def hidden(share: float) -> float | None:
+        return None if rows is None or known is None else max(0.0, share * rows - known)
+
+    estimates = [value for value in map(finite, s["prior"]["methods"].values()) if value is not None]
+    rated = [point for point in points if point.precision is not None]
+    first = min(rated, key=lambda point: abs(math.log(point.k / FIRST)), default=None)
+    return Facts(
+        whole="all rows" if in_one_sample else "the unlabeled rows",
+        positives=None if prior is None or rows is None else prior * rows,
+        hidden=None if prior is None else hidden(prior),
+        hidden_between=None if between is None else limits([hidden(end) for end in between]),
+        agree=max(estimates) - min(estimates) <= max(0.02, (prior or 0) / 4) if len(estimates) > 1 else None,
+        first=first,
+        right=min(max(first.precision or 0.0, 0.0), 1.0) if first else None,
+        mostly_right=max((point.k for point in rated if (point.precision or 0) >= 0.5), default=None),
+        half_found=next((point.k for point in points if (point.recall or 0) >= 0.5), None),
+        above=_above(s["distributions"]),
+    )
+
+
+def _above(distributions: dict[str, Any]) -> tuple[float, float] | None:
+    edges, labelled, unlabeled = _histograms(distributions)
+    middle = next((i for i, edge in enumerate(edges) if abs(edge - 0.5) < 1e-9), None)
+    if middle is None or not any(labelled) or not any(unlabeled):
+        return None
+    return sum(labelled[middle:]) / sum(labelled), sum(unlabeled[middle:]) / sum(unlabeled)
+
+
+def _kinds(columns: list[dict[str, Any]]) -> str:
+    """How many columns there are of each kind."""
+    many = {"number": "numbers", "category": "categories", "date": "dates", "text": "texts"}
+    kinds = [str(column["kind"]) for column in columns]
+    found = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    return ", ".join(f"{n} {many.get(kind, kind) if n > 1 else kind}" for kind, n in found.items())
+
+
+def _tick(share: float) -> str:
+    return f"{100 * share:g}{_words.UNIT}"
+
+
+# The share of positives -----------------------------------------------------------------------------------------------
+
+
+def _hundred(prior: dict[str, Any]) -> list[str]:
+    """Of a hundred rows, which are positive: by the interval's lower end, as estimated, by its upper end, or not."""
+    value = finite(prior["value"])
+    if value is None or not 0.01 <= value <= 1:
+        return []
+    low, high = (min(max(end, 0.0), 1.0) for end in limits(prior["interval"]) or (value, value))
+    ends = {"surely": round(100 * low), "likely": round(100 * value), "perhaps": round(100 * high)}
+    return [next((kind for kind, end in ends.items() if i < end), "not") for i in range(100)]
+
+
+class PriorChart(NamedTuple):
+    """The share of positives in use and what each estimator says, on one scale."""
+
+    tracks: list[tuple[str, float | None, Track]]
+    ticks: list[plots.Tick]
+
+
+def _prior_chart(prior: dict[str, Any]) -> PriorChart:
+    values = [prior["value"], *prior["methods"].values(), *(limits(prior["interval"]) or ())]
+    highest = max((value for value in map(finite, values) if value is not None), default=0.0)
+    scale = Scale(0, min(1.0, plots.round_up(1.1 * min(1.0, highest))))
+    tracks = []
+    if finite(prior["value"]) is not None:
+        in_use = plots.track(prior["value"], scale, interval=prior["interval"])
+        tracks.append(("used here", finite(prior["value"]), in_use))
+    tracks += [(str(name), finite(value), plots.track(value, scale)) for name, value in prior["methods"].items()]
+    return PriorChart(tracks, scale.ticks(_tick, most=4))
+
+
+# Scores and figures of merit ------------------------------------------------------------------------------------------
+
+
+def _histograms(distributions: dict[str, Any]) -> tuple[list[float], list[float], list[float]]:
+    """Edges and shares, of as many bins as all of them have."""
+    edges = sorted(edge for edge in map(finite, distributions["edges"]) if edge is not None)
+    labelled, unlabeled = (
+        [min(max(finite(share) or 0.0, 0.0), 1.0) for share in distributions[name]]
+        for name in ("labelled", "unlabeled")
+    )
+    bins = max(0, min(len(edges) - 1, len(labelled), len(unlabeled)))
+    return edges[: bins + 1], labelled[:bins], unlabeled[:bins]
+
+
+def _scores(distributions: dict[str, Any]) -> list[Plot]:
+    """Histograms of the probabilities of labelled and of unlabeled rows, to stand one above the other."""
+    edges, labelled, unlabeled = _histograms(distributions)
+    if not labelled:
+        return []
+    heights = (0.01, 0.1, 0.3, 0.6, 1.0)
+    top = next(height for height in heights if height >= max(*labelled, *unlabeled))
+    x, y = Scale(edges[0], edges[-1]), Scale(0, top, root=True)
+    grid = [(y.at(height), _tick(height)) for height in heights if height <= top]
+    readings = [
+        Reading(x.at((a + b) / 2), f"probability {span([a, b])}", [f"labelled {percent(p)}", f"unlabeled {percent(u)}"])
+        for a, b, p, u in zip(edges, edges[1:], labelled, unlabeled, strict=False)
+    ]
+    found = []
+    for name, shares in (("labelled", labelled), ("unlabeled", unlabeled)):
+        says = f"Histogram of the probabilities of {name} rows"
+        shape = plots.steps(name, edges, shares, x, y)
+        found.append(Plot(says, x.ticks(_tick, most=4), grid, [shape], readings))
+    return found
+
+
+# What each figure is, in words; the share of positives tells what guessing gives.
+FIGURES = {
+    "precision": ("Precision", percent, "Of the rows that the model calls positive, the share that are."),
+    "recall": ("Recall", percent, "Of all positives, the share that the model calls positive."),
+    "f1": ("F1", decimal, "Precision and recall in one number, which is low if either is."),
+    "accuracy": (
+        "Accuracy",
+        percent,
+        "Of all rows, the share decided rightly. Calling every row negative gives {negative}.",
+    ),
+    "zero_one_risk": ("Error", percent, "Of all rows, the share decided wrongly."),
+    "roc_auc": ("ROC AUC", decimal, "How often a positive scores above a negative. Guessing gives 0.5."),
+    "average_precision": (
+        "Average precision",
+        decimal,
+        "Precision on the way down the list, on average. Guessing gives {prior}.",
+    ),
+    "lee_liu": (
+        "Lee–Liu score",
+        decimal,
+        "Recall squared, divided by the share called positive. Needs no prior and has no upper end; it only compares "
+        "models of the same table.",
+    ),
+    "nnpu_risk": (
+        "PU risk",
+        decimal,
+        "The error that PU methods make small, softened at the boundary. It only compares models of the same table.",
+    ),
+}
+
+
+class Figure(NamedTuple):
+    """A figure of merit, in words."""
+
+    key: str
+    title: str
+    means: str
+    value: str
+    band: str
+    interval: str
+    track: Track | None
+    more_is_better: bool
+
+
+def _figure(metric: dict[str, Any], prior: Any) -> Figure:
+    key = str(metric["name"])
+    title, words, means = FIGURES.get(key, (key, decimal, ""))
+    share = finite(prior)
+    means = means.format(prior=decimal(share), negative=percent(None if share is None else 1 - share))
+    value, band, interval = metric["value"], metric["band"], metric["interval"]
+    track = None if key == "lee_liu" else plots.track(value, Scale(0, 1), band, interval)
+    better = bool(metric["more_is_better"])
+    return Figure(key, title, means, words(value), span(band, words), span(interval, words), track, better)
+
+
+def _review(points: list[Point]) -> Plot:
+    """Precision and recall by the number of candidates that are reviewed."""
+    x, y = Scale(points[0].k, points[-1].k, log=points[-1].k >= 30 * points[0].k), Scale(0, 1)
+    shapes = [
+        plots.area("recall", [(point.k, point.recall_band) for point in points], x, y),
+        plots.area("precision", [(point.k, point.precision_band) for point in points], x, y),
+        plots.line("recall", [(point.k, point.recall) for point in points], x, y),
+        plots.line("precision", [(point.k, point.precision) for point in points], x, y),
+    ]
+
+    def words(name: str, value: float | None, band: Range | None) -> str:
+        return f"{name} {percent(value)}" + (f" ({span(band)})" if band else "")
+
+    readings = [
+        Reading(
+            x.at(point.k),
+            f"the first {count(point.k)}",
+            [
+                words("precision", point.precision, point.precision_band),
+                words("recall", point.recall, point.recall_band),
+            ],
+        )
+        for point in points
+    ]
+    says = "Precision and recall by the number of candidates reviewed; the numbers are in the table below"
+    return Plot(says, x.ticks(count), y.ticks(_tick, most=4), shapes, readings)
+
+
+# Training and features ------------------------------------------------------------------------------------------------
+
+
+class Curve(NamedTuple):
+    """How training went, by a figure that was watched."""
+
+    title: str
+    unit: str
+    plot: Plot | None
+
+
+def _curve(curve: dict[str, Any]) -> Curve:
+    name, unit = str(curve["name"]), str(curve["unit"])
+    values = [finite(value) for value in curve["values"]]
+    best = finite(curve["best"])
+    chosen = int(best) if best is not None and 1 <= best <= len(values) else None
+    known = [value for value in values if value is not None]
+    if not known:
+        return Curve(name, unit, None)
+    last = len(values) - 1
+    kept = {round(last * i / MOST_POINTS) for i in range(MOST_POINTS + 1)} | ({chosen - 1} if chosen else set())
+    x, y = Scale(1, len(values)), _around(known)
+    points = [(float(i + 1), values[i]) for i in sorted(kept)]
+    one = unit.removesuffix("s")
+    readings = [
+        Reading(x.at(at), f"{one} {count(at)}{', the best' if at == chosen else ''}", [decimal(value)])
+        for at, value in points
+    ]
+    says = f"{name} over {count(len(values))} {unit}, from {decimal(known[0])} to {decimal(known[-1])}"
+    mark = None if chosen is None else (x.at(chosen), f"best: {count(chosen)}")
+    plot = Plot(
+        says,
+        x.ticks(lambda v: f"{v:g}", most=5),
+        y.ticks(lambda v: f"{v:g}", most=4),
+        [plots.line("risk", points, x, y)],
+        readings,
+        mark,
+    )
+    return Curve(name, unit, plot)
+
+
+def _around(values: list[float]) -> Scale:
+    """A scale with some room above and below."""
+    low, high = min(values), max(values)
+    room = 0.03 * (high - low)
+    return Scale(low - room, high + room)
+
+
+class Feature(NamedTuple):
+    """How much a column matters."""
+
+    name: str
+    importance: float | None
+    std: float | None
+    track: Track
+
+
+def _features(features: list[dict[str, Any]]) -> list[Feature]:
+    """The columns, those that matter most first."""
+    read = [(str(f["name"]), finite(f["importance"]), finite(f["std"])) for f in features]
+    read.sort(key=lambda feature: -math.inf if feature[1] is None else feature[1], reverse=True)
+    highest = max((value + (std or 0) for _, value, std in read if value is not None), default=0.0)
+    scale = Scale(0, max(highest, 1e-12))
+    return [
+        Feature(
+            name, value, std, plots.track(value, scale, interval=[(value or 0) - (std or 0), (value or 0) + (std or 0)])
+        )
+        for name, value, std in read
+    ]

@@ -1,0 +1,140 @@
+"""Where things lie in a chart, in percent of its width and height; the page's style gives them size and colour.
+
+A chart made so fits a phone and a wide screen alike: lines stretch, words do not.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pulab.report._words import Range, finite, limits
+
+Tick = tuple[float, str]
+
+
+class Scale(NamedTuple):
+    """From values to percent of the way between two of them."""
+
+    low: float
+    high: float
+    log: bool = False
+    root: bool = False  # square roots: small shares can be seen beside large ones
+
+    def at(self, value: float) -> float:
+        """Where a value lies. What is beyond an end lies on it; where the ends meet, all lies in the middle."""
+        low, high, here = (self._bent(v) for v in (self.low, self.high, min(max(value, self.low), self.high)))
+        return round(100 * (here - low) / (high - low), 2) if high > low else 50.0
+
+    def _bent(self, value: float) -> float:
+        if self.log:
+            return math.log10(value)
+        return math.sqrt(value) if self.root else value
+
+    def ticks(self, words: Callable[[float], str], most: int = 6) -> list[Tick]:
+        """Round values between the ends, with their places."""
+        values = _round_logs(self.low, self.high, most) if self.log else _round_steps(self.low, self.high, most)
+        return [(self.at(value), words(value)) for value in values]
+
+
+def _round_steps(low: float, high: float, most: int) -> list[float]:
+    width = (high - low) / most
+    if width <= 1e-12 * max(abs(low), abs(high)):
+        return [low]
+    power = 10.0 ** math.floor(math.log10(width))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= width or m == 10)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+
+
+def _round_logs(low: float, high: float, most: int) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for leading in ((1, 2, 5), (1, 3), (1,)):
+        values = [float(f"{digit}e{power}") for power in powers for digit in leading]
+        found = [value for value in values if low <= value <= high]
+        if len(found) <= most:
+            break
+    return found[:: -(-len(found) // most) or 1]
+
+
+def round_up(value: float) -> float:
+    """A round number that is not far above: where a scale may end."""
+    if value <= 0:
+        return 0.1
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(m * power for m in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if m * power >= value or m == 10)
+
+
+class Track(NamedTuple):
+    """A value with its uncertainties on a line: the place of the value, where each range begins, how wide it is."""
+
+    dot: float | None
+    band: Range | None
+    interval: Range | None
+
+
+def track(value: Any, scale: Scale, band: Any = None, interval: Any = None) -> Track:
+    """A value, and ranges around it, on a scale."""
+
+    def stretch(ends: Range | None) -> Range | None:
+        return None if ends is None else (scale.at(ends[0]), round(scale.at(ends[1]) - scale.at(ends[0]), 2))
+
+    number = finite(value)
+    return Track(None if number is None else scale.at(number), stretch(limits(band)), stretch(limits(interval)))
+
+
+class Shape(NamedTuple):
+    """A line, a dot or an area, and the name of its series, by which the style colours it."""
+
+    kind: str
+    series: str
+    path: str
+
+
+class Reading(NamedTuple):
+    """What is shown when the pointer is nearest to a place: a title, and lines below it."""
+
+    at: float
+    title: str
+    lines: list[str]
+
+
+class Plot(NamedTuple):
+    """All that a template needs to draw a chart."""
+
+    says: str  # in words, for those who do not see it
+    x: list[Tick]
+    y: list[Tick]
+    shapes: list[Shape]
+    readings: list[Reading]
+    mark: Tick | None = None  # a place on the x axis to point at
+
+
+def line(series: str, points: Iterable[tuple[float, float | None]], x: Scale, y: Scale) -> Shape:
+    """A line through the points, interrupted where there is no value; if there is one value only, a dot."""
+    parts, pen_down = [], False
+    for at, value in points:
+        if value is not None:
+            # A line of no length: its round ends are seen where a point has no neighbours.
+            parts.append(f"{'L' if pen_down else 'M'}{x.at(at)},{_down(y, value)}{'' if pen_down else 'h0'}")
+        pen_down = value is not None
+    return Shape("dot" if len(parts) == 1 else "line", series, "".join(parts))
+
+
+def area(series: str, bands: Iterable[tuple[float, Range | None]], x: Scale, y: Scale) -> Shape:
+    """The area between lower and upper ends, over the points that have them."""
+    known = [(x.at(at), band) for at, band in bands if band is not None]
+    there = [f"{at},{_down(y, band[1])}" for at, band in known]
+    back = [f"{at},{_down(y, band[0])}" for at, band in reversed(known)]
+    return Shape("area", series, f"M{'L'.join(there + back)}Z" if known else "")
+
+
+def steps(series: str, edges: Sequence[float], heights: Sequence[float], x: Scale, y: Scale) -> Shape:
+    """A histogram's outline, filled."""
+    bins = zip(edges, edges[1:], heights, strict=False)
+    tops = [f"L{x.at(left)},{_down(y, height)}H{x.at(right)}" for left, right, height in bins]
+    return Shape("area", series, f"M{x.at(edges[0])},100{''.join(tops)}V100Z")
+
+
+def _down(y: Scale, value: float) -> float:
+    """SVG counts from the top."""
+    return round(100 - y.at(value), 2)

@@ -1,0 +1,188 @@
+"""What held-out scores say of a model: figures with bands, curves, what matters, what is odd."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab.calibration import PUCalibrator, among_unlabeled
+from pulab.errors import InputError, PriorError
+from pulab.metrics import METRICS, estimate, prior_of_unlabeled, separation
+
+Array = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu", "zero_one_risk")
+
+
+def figures(labelled: Marks, probability: Array, prior: Any, scenario: str) -> list[dict[str, Any]]:
+    """The figures of the report, each with its band over the prior's interval and its sampling interval."""
+    n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows again
+    found = []
+    for name in SHOWN:
+        values = (probability > 0.5).astype(np.float64) if METRICS[name].of == "decisions" else probability
+        value = estimate(
+            name,
+            labelled.astype(int),
+            values,
+            prior=prior.prior,
+            prior_interval=prior.interval if METRICS[name].needs_prior else None,
+            scenario=scenario,
+            n_bootstrap=n_bootstrap,
+        )
+        found.append({"name": name, **value._asdict(), "more_is_better": METRICS[name].more_is_better})
+    return found
+
+
+def distributions(labelled: Marks, probability: Array, bins: int = 40) -> dict[str, list[float]]:
+    """How the probabilities of labelled and of unlabeled rows are spread."""
+    edges = np.linspace(0, 1, bins + 1)
+    shares = {
+        name: (np.histogram(probability[rows], edges)[0] / max(rows.sum(), 1)).tolist()
+        for name, rows in (("labelled", labelled), ("unlabeled", ~labelled))
+    }
+    return {"edges": edges.tolist(), **shares}
+
+
+def review(
+    labelled: Marks, score: Array, prior: Any, scenario: str, rng: np.random.Generator, points: int = 30
+) -> list[dict[str, Any]]:
+    """Precision and recall among the unlabeled rows, against how many of the top candidates are looked at.
+
+    Precision is the mean probability of these candidates, given that they are unlabeled. Counting the labelled rows
+    above a threshold would say the same of many candidates, but of the first hundred it may say .78 where .99 is true
+    (UCI's adult, 2,275 labelled): few labelled rows lie there, and nothing keeps it from falling and rising. Its band
+    takes in the prior's interval and samples that are drawn again.
+    """
+    order = np.argsort(-score[~labelled], kind="stable")
+    unlabeled, positive = score[~labelled][order], score[labelled]
+    n_u, n_p = len(unlabeled), len(positive)
+    steps = np.geomspace(min(10, n_u), n_u, points).round().astype(int)
+    counts = np.unique([*steps, min(100, n_u)])  # a hundred is what people ask about
+
+    def precisions(share: float, rows: Any = slice(None)) -> Array:
+        p = PUCalibrator(share, scenario).fit(score[rows], labelled[rows])(unlabeled)
+        p = among_unlabeled(p, prior=share, n_labeled=n_p, n_unlabeled=n_u, scenario=scenario)
+        return np.asarray(np.cumsum(p)[counts - 1] / counts)
+
+    groups = [np.flatnonzero(labelled), np.flatnonzero(~labelled)]
+    again = [np.concatenate([rng.choice(group, len(group)) for group in groups]) for _ in range(20)]
+    drawn = np.quantile([precisions(prior.prior, rows) for rows in again], (0.025, 0.975), axis=0)
+    reach = np.stack([*drawn, *(precisions(p) for p in (prior.prior, *prior.interval))])
+    recalls = [float((positive >= unlabeled[k - 1]).mean()) for k in counts]
+    return [
+        {
+            "k": int(k),
+            "precision": float(value),
+            "precision_band": [float(low), float(high)],
+            "recall": recall,
+            "recall_band": _wilson(recall, n_p),
+        }
+        for k, value, low, high, recall in zip(
+            counts, precisions(prior.prior), reach.min(axis=0), reach.max(axis=0), recalls, strict=True
+        )
+    ]
+
+
+def _wilson(share: float, n: int, z: float = 1.96) -> list[float]:
+    """Wilson's 95 % interval of a share: never outside 0 and 1, even for few rows."""
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return [float(max(0.0, middle - half)), float(min(1.0, middle + half))]
+
+
+def importances(
+    scores_of: Callable[[Any], Array], X: Any, labelled: Marks, groups: dict[str, list[int]], rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """How much worse held-out labelled rows are told from unlabeled ones once a column is shuffled; thrice."""
+    rows = np.concatenate([_some(np.flatnonzero(marks), 2000, rng) for marks in (labelled, ~labelled)])
+    X, marks = X[rows], labelled[rows]
+
+    def auc(table: Any) -> float:
+        score = scores_of(table)
+        return separation(score[marks], score[~marks])
+
+    whole = auc(X)
+    found = []
+    for name, columns in groups.items():
+        falls = []
+        for _ in range(3):
+            shuffled = X.copy()
+            shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
+            falls.append(whole - auc(shuffled))
+        found.append({"name": name, "importance": float(np.mean(falls)), "std": float(np.std(falls))})
+    return sorted(found, key=lambda item: -item["importance"])
+
+
+def oddities(
+    labelled: Marks, score: Array, probability: Array, prior: Any, scenario: str, features: Sequence[dict[str, Any]]
+) -> list[str]:
+    """What a careful reader should know, in plain words."""
+    said = []
+    n_p, n_u = int(labelled.sum()), int((~labelled).sum())
+    told_apart = separation(score[labelled], score[~labelled])
+    called = float((probability > 0.5).mean())
+    if n_p < 50:
+        said.append(f"Only {n_p} rows are labelled: every figure here is rough. A hundred or more make it firm.")
+    if told_apart < 0.6:
+        said.append(
+            f"The model can hardly tell labelled rows from unlabeled ones (AUC {told_apart:.2f}; 0.5 is chance). The "
+            "columns may carry nothing about the label."
+        )
+    if called > 0.95 and prior.prior < 0.9:
+        said.append(
+            f"The model calls {called:.0%} of all rows positive: that is everything, not a finding. Look at the prior."
+        )
+    if called == 0:
+        said.append("The model calls no row positive: use the ranking, not the decisions.")
+    if told_apart > 0.995 and n_p >= 20:
+        giveaway = f" {features[0]['name']!r} matters most." if features and features[0]["importance"] > 0 else ""
+        said.append(
+            "Labelled rows can be told from the unlabeled ones nearly without error. Either hardly any positives are "
+            f"left among these, or a column gives the label away, say one that was filled in afterwards.{giveaway}"
+        )
+    try:
+        prior_of_unlabeled(prior.prior, n_p, n_u, scenario)
+    except PriorError as error:
+        said.append(f"The prior cannot be right: {error}")
+    return said
+
+
+def labelling_bias(X: Any, labelled: Marks, probability: Array, rng: np.random.Generator) -> str:
+    """A warning where labelled rows can be told from the unlabeled rows that are likely positive; else nothing.
+
+    If any positive is as likely to be labelled as any other, they look alike. As many likely ones are taken as there
+    are labelled rows, each with its probability's chance, and a forest tries to tell the two apart out of fold.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import cross_val_predict
+
+    drawn = np.flatnonzero(~labelled & (rng.random(len(labelled)) < probability))
+    size = min(len(drawn), int(labelled.sum()), 2000)
+    if size < 50:
+        return ""
+    rows = np.concatenate([_some(np.flatnonzero(labelled), size, rng), _some(drawn, size, rng)])
+    marks = np.repeat([1, 0], size)
+    forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=int(rng.integers(2**31)))
+    share = cross_val_predict(forest, X[rows], marks, cv=3, method="predict_proba")[:, 1]
+    apart = separation(share[marks == 1], share[marks == 0])
+    if apart < 0.75:
+        return ""
+    return (
+        "Labelled positives look different from the unlabeled rows that are likely positive (they are told apart with "
+        f"an AUC of {apart:.2f}). Is the labelling biased, so that some kinds of positives are never labelled? Then "
+        "such kinds rank too low here, and the prior is too small."
+    )
+
+
+def _some(rows: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    return np.sort(rng.choice(rows, n, replace=False)) if len(rows) > n else rows
+
+
+def stability(scores: Sequence[Array], top: NDArray[np.intp], k: int) -> Array:
+    """In which share of the refits each of these rows is among the k with the highest scores."""
+    if not len(scores):
+        raise InputError("stability needs at least one refit.")
+    thresholds = [np.partition(score, -k)[-k] for score in scores]
+    found = [score[top] >= threshold for score, threshold in zip(scores, thresholds, strict=True)]
+    return np.asarray(np.mean(found, axis=0))

@@ -1,0 +1,70 @@
+"""From mixed columns to numbers."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pulab.errors import InputError
+from pulab.tables._frame import Column
+
+Array = NDArray[np.float32]
+
+
+class Features:
+    """skrub's view of a table: numbers as they are, dates in parts, few words one-hot, many words and texts embedded.
+
+    Missing numbers stay NaN, for those classifiers that can take them; for the others :meth:`filled` puts the median
+    in their place and adds a column that says so.
+    """
+
+    def __init__(self, columns: Sequence[Column], vectorizer: Any, imputer: Any) -> None:
+        self.columns = tuple(columns)
+        self.vectorizer = vectorizer
+        self.imputer = imputer
+
+    @classmethod
+    def learn(cls, frame: pl.DataFrame, columns: Sequence[Column], seed: int) -> tuple[Self, Array]:
+        """Learn from columns of known kinds; and their numbers."""
+        from sklearn.impute import SimpleImputer
+        from skrub import StringEncoder, TableVectorizer
+
+        vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            numbers = _array(vectorizer.fit_transform(frame))
+        if numbers.shape[1] == 0:
+            raise InputError("no column is left to learn from: all are empty or carry one value.")
+        imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True).fit(numbers)
+        return cls(columns, vectorizer, imputer), numbers
+
+    def __call__(self, frame: pl.DataFrame) -> Array:
+        """The numbers of other rows, whose columns must be of the same kinds."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # words that were not seen before are fine
+            return _array(self.vectorizer.transform(frame))
+
+    def filled(self, numbers: Array) -> Array:
+        """The numbers without gaps."""
+        return np.asarray(self.imputer.transform(numbers), dtype=np.float32)
+
+    def groups(self) -> dict[str, list[int]]:
+        """Which of the numbers come from which column."""
+        place = {name: i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
+        by_column = self.vectorizer.input_to_outputs_
+        found = {name: [place[out] for out in outs if out in place] for name, outs in by_column.items()}
+        return {name: places for name, places in found.items() if places}
+
+    def kinds(self) -> dict[str, str]:
+        """What each column was taken for, in a word for people."""
+        words = {"numeric": "number", "datetime": "date", "low_cardinality": "category", "high_cardinality": "text"}
+        return {
+            name: words.get(kind, kind) for kind, names in self.vectorizer.kind_to_columns_.items() for name in names
+        }
+
+
+def _array(frame: pl.DataFrame) -> Array:
+    return np.asarray(frame.to_numpy(), dtype=np.float32)

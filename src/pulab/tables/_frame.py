@@ -1,0 +1,302 @@
+"""From files and frames to columns of known kinds."""
+
+import csv
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from pulab.errors import DataFormatError, DataNotFoundError, InputError
+
+BATCH = 65_536  # rows at a time where a table is streamed
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", "#N/A"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to learn from: its name, and what its values are read as."""
+
+    name: str
+    kind: str  # "number", "boolean", "date" or "text"
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_table(source: Any) -> pl.DataFrame:
+    """A table as a polars frame: a CSV or Parquet file, or a frame of polars, pandas or pyarrow."""
+    frame = _from_memory(source)
+    if frame is None:
+        path = _existing(source)
+        frame = _whole_parquet(path) if _is_parquet(path) else _whole_csv(path)
+    if frame.height == 0:
+        raise InputError(f"{name_of(source)} has no rows. Pass a table with labelled and unlabeled rows.")
+    return frame
+
+
+def batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """A table in pieces, in its order, without ever holding all of it; a CSV file's values come as text."""
+    frame = _from_memory(source)
+    if frame is not None:
+        yield from frame.iter_slices(BATCH)
+        return
+    path = _existing(source)
+    with _said_of(path):
+        if _is_parquet(path):
+            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+                known = file.schema_arrow.names
+                wanted = known if columns is None else [name for name in known if name in set(columns)]
+                for batch in file.iter_batches(BATCH, columns=wanted):
+                    yield _frame(pa.Table.from_batches([batch]))
+        else:
+            names = _header(path)
+            options = _csv_options(path, dict.fromkeys(names, pa.string()))
+            with pa.csv.open_csv(path, **options) as reader:
+                for batch in reader:
+                    yield from _frame(pa.Table.from_batches([batch])).iter_slices(BATCH)
+
+
+def column_names(source: Any) -> list[str]:
+    """The names of a table's columns, without reading its rows."""
+    frame = _from_memory(source)
+    if frame is not None:
+        return frame.columns
+    path = _existing(source)
+    with _said_of(path):
+        return list(pa.parquet.read_schema(path).names) if _is_parquet(path) else _header(path)
+
+
+def name_of(source: Any) -> str:
+    """What to call a table."""
+    return Path(source).name if isinstance(source, str | Path) else "the table"
+
+
+def _from_memory(source: Any) -> pl.DataFrame | None:
+    if isinstance(source, pl.DataFrame):
+        return source
+    if isinstance(source, pl.LazyFrame):
+        return source.collect()
+    if isinstance(source, pa.Table):
+        return _frame(source)
+    if type(source).__module__.split(".")[0] == "pandas":
+        if any(not isinstance(name, str) for name in source.columns):
+            source = source.rename(columns=str)
+        return pl.DataFrame(pl.from_pandas(source))
+    if not isinstance(source, str | Path):
+        raise InputError(
+            f"a table must be a CSV or Parquet file, or a frame of polars, pandas or pyarrow, got {type(source)}."
+        )
+    return None
+
+
+def _existing(source: str | Path) -> Path:
+    path = Path(source)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Name a CSV or Parquet file.")
+    if not path.exists():
+        near = _nearest(path.name, [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else [])
+        raise DataNotFoundError(f"there is no file {path}.{near}")
+    return path
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+class _said_of:
+    """What pyarrow says of a file that it cannot read, in one line and in our words."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, pa.ArrowInvalid | pa.ArrowTypeError | pa.ArrowNotImplementedError | UnicodeDecodeError):
+            raise DataFormatError(self._line(error)) from error
+
+    def _line(self, error: Exception) -> str:
+        if _is_parquet(self.path):
+            return f"{self.path} is no Parquet file that can be read: {_first_line(error)}."
+        broken = _first_broken_line(self.path)
+        return broken or f"{self.path} is no CSV file that can be read: {_first_line(error)}."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+
+
+def _whole_parquet(path: Path) -> pl.DataFrame:
+    with _said_of(path):
+        return _frame(pa.parquet.read_table(path))
+
+
+def _whole_csv(path: Path) -> pl.DataFrame:
+    with _said_of(path):
+        table = pa.csv.read_csv(path, **_csv_options(path, None))
+    if any(pa.types.is_binary(kind) for kind in table.schema.types):
+        raise DataFormatError(_first_broken_line(path) or f"{path} is not UTF-8 text. Save it as UTF-8.")
+    return _frame(table)
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataFormatError(f"two columns are called {twice!r}. Give each a name of its own.")
+    return pl.DataFrame(pl.from_arrow(table))
+
+
+def _csv_options(path: Path, types: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=2**22),
+        "parse_options": pa.csv.ParseOptions(delimiter=_separator(path), newlines_in_values=True),
+        "convert_options": pa.csv.ConvertOptions(
+            null_values=MISSING, strings_can_be_null=True, column_types=types, true_values=[], false_values=[]
+        )
+        if types
+        else pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True),
+    }
+
+
+def _separator(path: Path) -> str:
+    """What separates the fields of the first line: a comma, a semicolon, a tab or a bar."""
+    first = _first_text_line(path)
+    return max(",;\t|", key=lambda mark: (first.count(mark), mark == ","))
+
+
+def _header(path: Path) -> list[str]:
+    return next(csv.reader([_first_text_line(path)], delimiter=_separator(path)), [])
+
+
+def _first_text_line(path: Path) -> str:
+    with path.open("rb") as file:
+        line = file.readline(2**20)
+    if not line.strip():
+        raise DataFormatError(f"{path} begins with an empty line. Its first line must name the columns.")
+    try:
+        return line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise DataFormatError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8, or as Parquet.") from None
+
+
+def _first_broken_line(path: Path) -> str:
+    """Where a CSV file goes wrong; an empty text where it does not."""
+    n_fields = len(_header(path))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=_separator(path))
+            for fields in reader:
+                if fields and len(fields) != n_fields:
+                    return (
+                        f"line {reader.line_num} of {path} has {len(fields)} fields, but its first line names "
+                        f"{n_fields} columns. Mend that line: a field with a separator in it must be quoted."
+                    )
+    except UnicodeDecodeError:
+        return f"{path} is not UTF-8 text. Save it as CSV in UTF-8, or as Parquet."
+    except csv.Error as error:
+        return f"{path} is no CSV file that can be read: {error}."
+    return ""
+
+
+# Columns --------------------------------------------------------------------------------------------------------------
+
+
+def check_column(name: str, known: Sequence[str], where: str, option: str) -> None:
+    """Refuse a column that is not there, and name the one that was probably meant."""
+    if name not in known:
+        near = _nearest(name, known)
+        raise InputError(f"{where} has no column {name!r} for {option}.{near or ' It has: ' + _shown(known) + '.'}")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+
+
+def kind_of(values: pl.Series) -> tuple[str, str]:
+    """What a column's values are read as, and why they cannot be learned from where they are of no use."""
+    kind = values.dtype
+    if values.null_count() == len(values):
+        return "left out", "every value is missing"
+    if kind == pl.Boolean:
+        return "boolean", ""
+    if kind.is_numeric() or kind in (pl.Duration, pl.Time):
+        is_counter = kind.is_integer() and _is_counter(values)
+        return ("left out", "it numbers the rows") if is_counter else ("number", "")
+    if kind in (pl.Date, pl.Datetime):
+        return "date", ""
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return ("left out", "another word in every row, as identifiers have") if _is_code(values) else ("text", "")
+    return "left out", f"values of type {kind} cannot be learned from"
+
+
+def _is_counter(values: pl.Series) -> bool:
+    """Whether whole numbers count the rows: all different, and nearly all of their range in use."""
+    if len(values) < 50 or values.n_unique() < len(values) or values.null_count():
+        return False
+    return bool(int(values.max()) - int(values.min()) < 1.1 * len(values))  # type: ignore[arg-type]
+
+
+def _is_code(values: pl.Series) -> bool:
+    """Whether every row has another single word."""
+    text = values.cast(pl.String).drop_nulls()
+    return len(text) >= 50 and text.n_unique() == len(text) and not text.str.strip_chars().str.contains(r"\s").any()
+
+
+def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
+    """These columns, each read as its kind: numbers as float64 (infinite ones as missing), words as text."""
+    for column in columns:
+        check_column(column.name, frame.columns, where, "a feature that the model was trained on")
+    return pl.DataFrame([_as_kind(frame[column.name], column, where) for column in columns])
+
+
+def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
+    from_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
+    try:
+        if column.kind == "number":
+            if values.dtype == pl.Duration:
+                values = values.dt.total_seconds(fractional=True)
+            number = (values.cast(pl.String).str.strip_chars() if from_text else values).cast(pl.Float64)
+            return number if number.is_finite().all() else number.set(~number.is_finite(), None)
+        if column.kind == "boolean":
+            return _booleans(values) if from_text else values.cast(pl.Boolean)
+        if column.kind == "date":
+            text = values.cast(pl.String).str.strip_chars() if from_text else None
+            return (values if text is None else text.str.to_datetime()).cast(pl.Datetime("us"))
+        return values.cast(pl.String)
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise InputError(
+            f"column {column.name!r} of {where} must hold {_PLURAL[column.kind]}, as in training, got "
+            f"{_example(values, column)!r}. Mend it, or fit again with such values."
+        ) from error
+
+
+_PLURAL = {"number": "numbers", "boolean": "true or false", "date": "dates", "text": "text"}
+_WORDS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "t": True, "f": False}
+
+
+def _booleans(values: pl.Series) -> pl.Series:
+    words = values.cast(pl.String).str.strip_chars().str.to_lowercase()
+    return words.replace_strict(_WORDS, return_dtype=pl.Boolean)
+
+
+def _example(values: pl.Series, column: Column) -> Any:
+    """A value that does not fit."""
+    if column.kind == "number" and values.dtype == pl.String:
+        bad = values.filter(values.str.strip_chars().cast(pl.Float64, strict=False).is_null() & values.is_not_null())
+        return bad[0] if len(bad) else None
+    return values.drop_nulls().to_list()[:1][0] if values.null_count() < len(values) else None

@@ -1,0 +1,125 @@
+"""Fits of a table's rows: in folds, of one method or of several to choose from."""
+
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulab.bench.methods import METHODS
+from pulab.metrics import zero_one_risk
+from pulab.model_selection import PUStratifiedKFold
+from pulab.priors import PriorEstimate
+from pulab.tables._features import Features
+from pulab.tables._model import raw_scores, takes_gaps
+
+Array = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+OnStep = Callable[[str, int, int], None]  # what is being done, how many of its fits are done, and of how many
+
+AUTO = ("nnpu-boosting", "elkan-noto", "joint")  # what `auto` chooses from; the first where they are level
+COMPARED_ROWS = 20_000  # rows that `auto` compares methods on
+FOLDS = 5
+
+
+class Views:
+    """The numbers of a table, with gaps for the classifiers that take them and without for the others."""
+
+    def __init__(self, features: Features, numbers: Any) -> None:
+        self.features, self.numbers = features, numbers
+        self._filled: Any = None
+
+    def filled(self) -> Any:
+        """Without gaps."""
+        if self._filled is None:
+            self._filled = self.features.filled(self.numbers)
+        return self._filled
+
+    def of(self, method: str) -> Any:
+        """As this method wants them."""
+        return self.numbers if takes_gaps(METHODS[method].load()()) else self.filled()
+
+
+class CrossFit(NamedTuple):
+    """Scores of rows by models that had not seen them, and these models."""
+
+    scores: Array  # NaN for rows that were left aside
+    models: list[Any]
+    held_out: list[Rows]
+    refits: list[Array]  # scores of the unlabeled rows by each model
+
+
+class Work:
+    """Fits of one table's rows, with one prior."""
+
+    def __init__(
+        self, X: Views, labelled: Marks, prior: PriorEstimate, scenario: str, seed: int, on_step: OnStep
+    ) -> None:
+        self.X, self.labelled, self.prior, self.scenario, self.seed = X, labelled, prior, scenario, seed
+        self.on_step = on_step
+        self._done: dict[tuple[str, int], CrossFit] = {}
+
+    def fit(self, method: str, rows: Rows) -> Any:
+        """A method's classifier, fitted to these rows."""
+        told: dict[str, Any] = {"scenario": self.scenario, "random_state": self.seed}
+        if METHODS[method].needs_prior:
+            told["prior"] = self._prior_in(rows)
+        return METHODS[method].load()(**told).fit(self.X.of(method)[rows], self.labelled[rows].astype(int))
+
+    def cross_fit(self, method: str, rows: Rows | None = None) -> CrossFit:
+        """Rows (by default, all) scored by models that have not seen them; P and U dealt out alike."""
+        rows = np.arange(len(self.labelled)) if rows is None else rows
+        if (method, len(rows)) in self._done:
+            return self._done[method, len(rows)]
+        marks = self.labelled[rows]
+        n_splits = int(min(FOLDS, marks.sum(), (~marks).sum()))
+        found = CrossFit(np.full(len(self.labelled), np.nan), [], [], [])
+        X = self.X.of(method)[rows]
+        for i, (train, test) in enumerate(PUStratifiedKFold(n_splits, random_state=self.seed).split(marks, marks)):
+            self.on_step(f"{method}: fit {i + 1} of {n_splits}, the rest held out", i, n_splits)
+            found.models.append(self.fit(method, rows[train]))
+            scores = raw_scores(found.models[-1], X)
+            found.scores[rows[test]] = scores[test]
+            found.held_out.append(rows[test])
+            found.refits.append(scores[~marks])
+        self._done[method, len(rows)] = found
+        return found
+
+    def choose(self) -> tuple[str, str, list[dict[str, Any]]]:
+        """The method with the lowest PU 0-1 risk on held-out rows, and why."""
+        rows = self._compared_rows()
+        compared: list[dict[str, Any]] = []
+        for method in AUTO:
+            if method == "nnpu-boosting" and not (find_spec("lightgbm") or find_spec("xgboost")):
+                continue
+            start = time.perf_counter()
+            decided = self.cross_fit(method, rows).scores[rows] > 0
+            marks = self.labelled[rows].astype(int)
+            risk = zero_one_risk(marks, decided, prior=self._prior_in(rows), scenario=self.scenario)
+            compared.append({"method": method, "risk": risk, "seconds": time.perf_counter() - start})
+        best = min(compared, key=lambda item: item["risk"])  # the first of those that are level
+        others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
+        size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
+        why = (
+            f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk, {best['risk']:.3f} (the "
+            f"estimated share of wrong decisions); {others}."
+        )
+        return best["method"], why, compared
+
+    def _prior_in(self, rows: Rows) -> float:
+        """The prior among some rows: by chance more of them may be labelled than it allows for."""
+        share = float(self.labelled[rows].mean()) if self.scenario == "single-sample" else 0.0
+        return max(self.prior.prior, min(share + 1e-6, 1 - 1e-6))
+
+    def _compared_rows(self) -> Rows:
+        """All rows, or so many that trying every method on them is a matter of a minute or two."""
+        n = len(self.labelled)
+        if n <= COMPARED_ROWS:
+            return np.arange(n)
+        rng = np.random.default_rng(self.seed)
+        parts = [np.flatnonzero(marks) for marks in (self.labelled, ~self.labelled)]
+        drawn = [rng.choice(part, max(2, round(COMPARED_ROWS / n * len(part))), replace=False) for part in parts]
+        return np.sort(np.concatenate(drawn))

@@ -1,0 +1,60 @@
+"""Tables to files, piece by piece: whole files or none."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pulab.errors import InputError
+
+ENDINGS = (".csv", ".parquet", ".pq")
+
+
+def check_target(path: Path) -> None:
+    """Refuse a place where no table can be written, before any work is done for it."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"scores go to a file that ends in .csv or .parquet, got {path}.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"--out must be a file in a folder that is there, got {path}.")
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Take frames to a file that appears under its name only when all of them are written."""
+    check_target(path)
+    target = path.resolve()
+    unfinished = target.with_name(f"{target.name}.part")
+    try:
+        with _csv(unfinished) if path.suffix.lower() == ".csv" else _parquet(unfinished) as write:
+            yield write
+        unfinished.replace(target)
+    except BaseException:  # a full disk, Ctrl-C
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    with path.open("wb") as file:
+        yield lambda frame: frame.write_csv(file, include_header=file.tell() == 0)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    from pyarrow.parquet import ParquetWriter
+
+    writer: Any = None
+
+    def write(frame: pl.DataFrame) -> None:
+        nonlocal writer
+        table = frame.to_arrow()
+        writer = writer or ParquetWriter(path, table.schema)
+        writer.write_table(table.cast(writer.schema))
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,122 @@
+"""The commands for tables, as a user or a script runs them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ..tables.conftest import Customers
+from .test_cli import command
+
+Run = tuple[pytest.MonkeyPatch, pytest.CaptureFixture[str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("COLUMNS", "200")
+    return monkeypatch, capsys
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    Customers(400).frame.write_csv(folder / "customers.csv")
+    Customers(300, seed=1).frame.drop("churned").write_parquet(folder / "new.parquet")
+    return folder
+
+
+def test_from_a_table_to_candidates(folder: Path, run: Run) -> None:
+    table, model = str(folder / "customers.csv"), folder / "model"
+    words = ("fit", table, "--label", "churned", "--id", "customer", "--method", "elkan-noto", "--prior", "0.3")
+    code, out, err = command(*run, *words, "--out", str(model))
+    assert code == 0, err
+    assert "labelled (churned = 1)" in out
+    assert {"model.json", "report.html", "candidates.csv"} <= {path.name for path in model.iterdir()}
+    assert pl.read_csv(model / "candidates.csv").columns[:3] == ["rank", "customer", "score"]
+
+    scores = folder / "scores.csv"
+    code, out, err = command(*run, "score", str(model), str(folder / "new.parquet"), "--out", str(scores))
+    assert (code, out) == (0, "")
+    scored = pl.read_csv(scores)
+    assert scored.columns == ["customer", "score", "probability", "decision"]
+    assert scored["customer"].to_list() == pl.read_parquet(folder / "new.parquet")["customer"].to_list()
+    assert scored["decision"].dtype == pl.Boolean
+
+    code, out, _ = command(*run, "rank", str(model), str(folder / "new.parquet"), "--top", "7", "--json")
+    best = json.loads(out)
+    assert (code, len(best), best[0]["rank"]) == (0, 7, 1)
+    top = scored.sort("probability", "score", descending=True, maintain_order=True)["customer"][:7].to_list()
+    assert [row["customer"] for row in best] == top
+    assert "c-" in command(*run, "rank", str(model), str(folder / "new.parquet"), "--top", "3")[1]
+
+    code, out, _ = command(*run, "report", str(model), "--json")
+    assert (code, json.loads(out)["table"]["label"]) == (0, "churned")
+    page = folder / "page.html"
+    assert command(*run, "report", str(model), "--out", str(page))[0] == 0
+    assert page.read_text(encoding="utf-8") == (model / "report.html").read_text(encoding="utf-8")
+
+
+def test_prior(folder: Path, run: Run) -> None:
+    code, out, _ = command(*run, "prior", str(folder / "customers.csv"), "--label", "churned", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["interval"][0] <= found["prior"] <= found["interval"][1]
+    assert {"dedpul", "bbe"} <= set(found["methods"])
+
+
+def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tmp_path: Path) -> None:
+    table, out = str(folder / "customers.csv"), str(tmp_path / "model")
+    broken = tmp_path / "broken.csv"
+    broken.write_text("a,label\n1,1\n2\n3,0\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    calls = [
+        (("fit", table, "--label", "chruned", "--out", out), "Did you mean 'churned'"),
+        (("fit", table, "--label", "plan", "--out", out), "--positive"),
+        (("fit", table, "--label", "churned", "--prior", "many", "--out", out), "--prior must be a share"),
+        (("fit", table, "--label", "churned", "--prior", "1.5", "--out", out), "strictly between 0 and 1"),
+        (("fit", table, "--label", "churned", "--method", "magic", "--out", out), "method must be one of"),
+        (("fit", table, "--label", "churned", "--out", str(tmp_path / "mine")), "no model of pulab's"),
+        (("fit", str(broken), "--label", "label", "--out", out), "line 3"),
+        (("fit", str(tmp_path / "no.csv"), "--label", "label", "--out", out), "there is no file"),
+        (("fit", table, "--out", out), "--label"),
+        (("score", str(tmp_path / "mine"), table, "--out", str(tmp_path / "s.csv")), "holds no model"),
+        (("score", str(tmp_path / "mine"), table, "--out", str(tmp_path / "s.xls")), ".csv or .parquet"),
+        (("rank", str(tmp_path / "mine"), table), "holds no model"),
+        (("report", str(tmp_path / "mine")), "holds no model"),
+        (("prior", table, "--label", "plan"), "--positive"),
+    ]
+    for words, message in calls:
+        code, said, err = command(*run, *words)
+        assert (code, said, err.count("\n")) == (1, "", 1), (words, err)
+        assert message in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_ctrl_c_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
+    words = ["fit", str(folder / "customers.csv"), "--label", "churned", "--out", str(tmp_path / "model")]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "pulab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(6)  # past the imports, in the middle of the fits
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode in (130, -signal.SIGINT), err  # either is 130 to a shell
+    assert err.strip().splitlines()[-1] == "pulab: interrupted"
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_one_line(folder: Path, tmp_path: Path, run: Run) -> None:
+    model = folder / "model"
+    assert model.is_dir()
+    (tmp_path / "page.html").symlink_to("/dev/full")
+    code, _, err = command(*run, "report", str(model), "--out", str(tmp_path / "page.html"))
+    assert (code, err.count("\n")) == (1, 1)
+    assert "No space left" in err

@@ -1,0 +1,437 @@
+"""The page of a fitted table model."""
+
+import json
+import math
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pulab.report.model import BLANK, model_page
+from pulab.report.plots import Scale, line, round_up
+from tests.report.browser import Browser, program
+
+COLUMNS = {
+    "months as customer": 0.061,
+    "support calls": 0.048,
+    "monthly charge": 0.031,
+    "contract": 0.024,
+    "last login": 0.019,
+    "payment": 0.012,
+    "age": 0.008,
+    "data used, GB": 0.006,
+    "region": 0.002,
+    "last note": 0.001,
+    "newsletter": -0.0004,
+}
+KS = [10, 14, 20, 29, 41, 58, 83, 100, 140, 200, 290, 410, 580, 830, 1000, 1400, 2000, 2900, 4100, 5800, 8300, 10000]
+KS += [14000, 20000, 29000, 41000, 48210]
+
+
+def review_point(k: int) -> dict[str, Any]:
+    """Precision falls from nearly one to the share of positives among all; recall is what it comes to."""
+    hidden = 0.206
+    precision = hidden + 0.78 * math.exp(-((k / 9500) ** 1.2))
+    recall = precision * k / (hidden * 48210)
+    band = [0.82 * precision, min(1.0, 1.2 * precision)]
+    return {
+        "k": k,
+        "precision": precision,
+        "precision_band": band,
+        "recall": recall,
+        "recall_band": [0.9 * recall, min(1.0, 1.12 * recall)],
+    }
+
+
+def humps(*places: tuple[float, float, float]) -> list[float]:
+    """The shares of fifty bins: a sum of bells (weight, middle, width)."""
+    heights = [
+        sum(w / d * math.exp(-((i / 50 + 0.01 - m) ** 2) / (2 * d * d)) for w, m, d in places) for i in range(50)
+    ]
+    return [height / sum(heights) for height in heights]
+
+
+def candidate(rank: int) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "id": f"c-{10000 + 7919 * rank % 48211}",
+        "probability": 0.994 - 0.0017 * rank,
+        "score": 5.1 - 0.041 * rank,
+        "decision": True,
+        "stability": max(0.55, 1.0 - 0.05 * (rank // 6)),
+        "values": {
+            "months as customer": str(2 + rank * 5 % 9),
+            "support calls": str(9 - rank % 6),
+            "monthly charge": f"{71 + rank * 13 % 40}.90",
+            "contract": ("month to month", "month to month", "one year")[rank % 3],
+            "last login": f"2026-0{1 + rank % 8}-1{rank % 10}",
+        },
+    }
+
+
+def column(name: str, kind: str, missing: float = 0.0, note: str = "") -> dict[str, Any]:
+    return {"name": name, "kind": kind, "missing": missing, "note": note}
+
+
+SUMMARY: dict[str, Any] = {
+    "pulab": "0.1.0",
+    "created": "2026-11-15",
+    "table": {
+        "name": "customers.parquet",
+        "rows": 48522,
+        "labelled": 312,
+        "unlabeled": 48210,
+        "label": "churned",
+        "positive": "1",
+        "id": "customer_id",
+        "columns": [
+            column("customer_id", "left out", 0.0, "names the rows"),
+            column("months as customer", "number"),
+            column("support calls", "number"),
+            column("monthly charge", "number", 0.031),
+            column("contract", "category", 0.0, "3 values"),
+            column("last login", "date", 0.12),
+            column("payment", "category", 0.004, "5 values"),
+            column("age", "number", 0.03),
+            column("data used, GB", "number", 0.2),
+            column("region", "category", 0.0, "27 values"),
+            column("last note", "text", 0.71, "words, as 30 numbers"),
+            column("newsletter", "category", 0.0, "2 values"),
+            column("country", "left out", 0.0, "the same value in every row"),
+        ],
+    },
+    "scenario": "single-sample",
+    "prior": {
+        "value": 0.21,
+        "interval": [0.17, 0.26],
+        "source": "estimated",
+        "methods": {"dedpul": 0.203, "bbe": 0.221, "tice": 0.194},
+        "warnings": [],
+    },
+    "method": {
+        "key": "nnpu-boosting",
+        "class": "NNPUBoostingClassifier",
+        "asked": "auto",
+        "why": "It had the lowest held-out PU risk of the three that suit a table of this size.",
+        "compared": [
+            {"method": "nnpu-boosting", "risk": 0.1043, "seconds": 3.2},
+            {"method": "joint", "risk": 0.1121, "seconds": 21.7},
+            {"method": "elkan-noto", "risk": 0.1388, "seconds": 0.9},
+        ],
+        "settings": {
+            "learning_rate": 0.1,
+            "max_iter": 200,
+            "max_leaf_nodes": 31,
+            "prior": 0.21,
+            "early_stopping": True,
+        },
+    },
+    "folds": 5,
+    "metrics": [
+        {"name": "precision", "value": 0.71, "band": [0.58, 0.84], "interval": [0.66, 0.77], "more_is_better": True},
+        {"name": "recall", "value": 0.78, "band": None, "interval": [0.73, 0.82], "more_is_better": True},
+        {"name": "f1", "value": 0.743, "band": [0.65, 0.8], "interval": [0.71, 0.78], "more_is_better": True},
+        {"name": "accuracy", "value": 0.887, "band": [0.86, 0.9], "interval": [0.87, 0.9], "more_is_better": True},
+        {
+            "name": "zero_one_risk",
+            "value": 0.113,
+            "band": [0.1, 0.14],
+            "interval": [0.1, 0.13],
+            "more_is_better": False,
+        },
+        {"name": "roc_auc", "value": 0.931, "band": [0.905, 0.962], "interval": [0.915, 0.947], "more_is_better": True},
+        {
+            "name": "average_precision",
+            "value": 0.802,
+            "band": [0.7, 0.88],
+            "interval": [0.76, 0.84],
+            "more_is_better": True,
+        },
+        {"name": "lee_liu", "value": 2.64, "band": None, "interval": [2.4, 2.9], "more_is_better": True},
+        {"name": "nnpu_risk", "value": 0.104, "band": [0.08, 0.13], "interval": [0.09, 0.12], "more_is_better": False},
+    ],
+    "distributions": {
+        "edges": [i / 50 for i in range(51)],
+        "labelled": humps((0.75, 0.95, 0.08), (0.2, 0.6, 0.2), (0.05, 0.1, 0.05)),
+        "unlabeled": humps((0.74, 0.02, 0.03), (0.12, 0.25, 0.15), (0.14, 0.93, 0.09)),
+    },
+    "review": [review_point(k) for k in KS],
+    "curves": [
+        {
+            "name": "held-out PU risk",
+            "unit": "trees",
+            "values": [0.104 + 0.17 * math.exp(-i / 14) + 9e-7 * max(0, i - 57) ** 2 for i in range(120)],
+            "best": 58,
+        },
+        {
+            "name": "training loss",
+            "unit": "trees",
+            "values": [0.05 + 0.3 * math.exp(-i / 22) for i in range(120)],
+            "best": 58,
+        },
+    ],
+    "features": [{"name": n, "importance": v, "std": 0.0006 + abs(v) / 14} for n, v in COLUMNS.items()],
+    "stability": {"k": 100, "mean": 0.87},
+    "candidates": [candidate(rank) for rank in range(1, 51)],
+    "warnings": [
+        "The labelled rows are 0.6 % of the table. With so few, other folds can move precision by some points.",
+        "“last note” is empty in 71 % of the rows; the model hardly uses it.",
+    ],
+    "seconds": 12.3,
+    "random_state": 0,
+}
+
+HOSTILE = [
+    "<script>window.pwned = 1</script>",
+    "\"><img src=x onerror='window.pwned = 1'>",
+    "'><svg onload=window.pwned=1>",
+    "</style></title></script><script>window.pwned = 1</script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "fox 🦊 & 'friends' \"quoted\"",
+    "שלום עולם",
+    "\N{RIGHT-TO-LEFT OVERRIDE}gpj.exe",
+    "half a character: \ud83e",
+    "x" * 5000,
+    "many words " * 450,
+    "",
+    "\n\t ",
+]
+
+
+def spoiled(value: Any, texts: Iterator[str], keys: bool = False) -> Any:
+    """The same with hostile text wherever there is text, and for the names that the user's columns have."""
+    if isinstance(value, dict):
+        return {
+            f"{key} {next(texts)}" if keys else key: spoiled(item, texts, key in ("methods", "settings", "values"))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [spoiled(item, texts) for item in value]
+    return next(texts) if isinstance(value, str) else value
+
+
+HOSTILE_SUMMARY = spoiled(SUMMARY, cycle(HOSTILE))
+ONE_OF_EACH = {
+    key: value[:1] if isinstance(value, list) and key != "metrics" else value for key, value in SUMMARY.items()
+} | {
+    "scenario": "case-control",
+    "prior": {"value": 0.004, "interval": None, "source": "given", "methods": {}, "warnings": ["It was given."]},
+    "distributions": {"edges": [0, 1], "labelled": [1.0], "unlabeled": [1.0]},
+    "curves": [{"name": "held-out PU risk", "unit": "epochs", "values": [0.3], "best": 1}],
+    "stability": None,
+    "warnings": [],
+}
+
+
+def test_the_headline() -> None:
+    page = text(model_page(SUMMARY))
+    assert "From 312 known positives and 48,210 unlabeled rows: about 21 % of all rows are positive." in page
+    # 0.21 of 48,522 rows are 10,190; 312 of them are known.
+    assert "Positive means churned = 1. About 9,900 positives (7,900 to 12,000) are still hidden" in page
+    assert "The first 100 candidates are right about 98 times of 100." in page
+    assert "The estimators agree." in page
+    assert "Calling every row negative gives 79 %." in page
+    for heading in ("How many positives", "How far down", "first candidates", "How good", "What the model goes by"):
+        assert heading in page
+    split = SUMMARY | {"prior": SUMMARY["prior"] | {"methods": {"dedpul": 0.1, "bbe": 0.4}}}
+    assert "The estimators do not agree" in model_page(split)
+
+
+def test_the_share_is_of_the_unlabeled_rows_where_they_are_the_population() -> None:
+    page = text(model_page(SUMMARY | {"scenario": "case-control"}))
+    assert "about 21 % of the unlabeled rows are positive" in page
+    assert "About 10,000 positives (8,200 to 13,000) are still hidden" in page  # 0.21 of 48,210, none of them known
+
+
+def text(page: str) -> str:
+    """What is read of a page, without its marks."""
+    body = page[page.index("<body>") :]
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", body)))
+
+
+@pytest.mark.parametrize("summary", [{}, BLANK, {"table": {"name": "t.csv"}}, ONE_OF_EACH])
+def test_any_part_of_a_summary_makes_a_page(summary: dict[str, Any]) -> None:
+    page = model_page(summary)
+    assert "How many positives are there?" in page
+    assert not drawn_nowhere(page)
+
+
+def test_a_summary_survives_json() -> None:
+    assert model_page(json.loads(json.dumps(SUMMARY))) == model_page(SUMMARY)
+
+
+def drawn_nowhere(page: str) -> list[str]:
+    """Places in charts that are no numbers."""
+    places = re.findall(r'style="([^"]*)"|\bd="([^"]*)"|\bc[xy]="([^"]*)"', page)
+    return [place for place in map("".join, places) if re.search("nan|inf|None|e[+-]?[0-9]", place, re.IGNORECASE)]
+
+
+ABSURD = [None, math.nan, math.inf, -math.inf, -1, 0, 1.3, 1e-320, 1e308, -1e30, 10**400, "text", True]
+
+
+def mangled(value: Any, chance: random.Random) -> Any:
+    """The same with absurd numbers here and there, lists cut short, and keys left out."""
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if chance.random() > 0.03}
+        return {key: mangled(item, chance) for key, item in kept.items()}
+    if isinstance(value, list):
+        cut = value[: chance.randrange(3)] if chance.random() < 0.2 else value
+        return [mangled(item, chance) for item in cut]
+    if isinstance(value, int | float) and chance.random() < 0.2:
+        return chance.choice(ABSURD)
+    return value
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_absurd_values_make_a_page(seed: int) -> None:
+    page = model_page(mangled(SUMMARY, random.Random(seed)))
+    assert "</html>" in page
+    assert not drawn_nowhere(page)
+
+
+class Marks(HTMLParser):
+    """The tags of a page with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_the_users_text_stays_text() -> None:
+    page = model_page(HOSTILE_SUMMARY)
+    found, ours = Marks(page), Marks(model_page(SUMMARY))
+    assert found.tags.keys() == ours.tags.keys()
+    assert found.attributes - ours.attributes <= {"title"}
+    assert (found.tags["script"], found.tags["style"]) == (1, 2)
+    assert "{{ 7 * 7 }}" in page
+    assert page.encode("utf-8")
+
+
+def test_the_page_loads_nothing() -> None:
+    for page in (model_page(SUMMARY), model_page(HOSTILE_SUMMARY)):
+        assert not re.findall(r"https?://|@import|url\(|fetch\(|import\(|\ssrc=(?!x onerror)", unescape(page))
+        assert set(re.findall(r'\shref="([^"#]*)', page)) == {"", "data:,"}
+        assert "default-src 'none'" in page
+
+
+def test_the_page_needs_neither_torch_nor_matplotlib() -> None:
+    code = "import sys; from pulab.report.model import model_page; model_page({}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "matplotlib", "numpy", "pulab.bench"} & set(done.stdout.split())
+
+
+def test_scales() -> None:
+    assert [Scale(0, 2).at(v) for v in (-1, 0, 0.5, 2, 9)] == [0, 0, 25, 100, 100]
+    assert [Scale(1, 100, log=True).at(v) for v in (1, 10, 100)] == [0, 50, 100]
+    assert [Scale(0, 1, root=True).at(v) for v in (0, 0.25, 1)] == [0, 50, 100]
+    assert Scale(3, 3).at(3) == 50
+    assert Scale(0, 1).ticks("{:g}".format, most=4) == [(0, "0"), (25, "0.25"), (50, "0.5"), (75, "0.75"), (100, "1")]
+    assert Scale(10, 48210, log=True).ticks("{:g}".format)[-1][1] == "10000"
+    assert [label for _, label in Scale(3, 20, log=True).ticks("{:g}".format)] == ["5", "10", "20"]
+    assert [round_up(v) for v in (0, 0.28, 0.12, 7)] == [0.1, pytest.approx(0.3), pytest.approx(0.15), 8]
+
+
+def test_a_line_stops_where_there_is_no_value() -> None:
+    points = [(0, 0.0), (1, 1.0), (2, None), (3, 0.5)]
+    assert line("risk", points, Scale(0, 4), Scale(0, 1)).path == "M0.0,100.0h0L25.0,0.0M75.0,50.0h0"
+
+
+# In a browser ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    found = program()
+    if found is None:
+        pytest.skip("there is no Chromium here")
+    with Browser(found, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.mark.parametrize(
+    "summary", [SUMMARY, HOSTILE_SUMMARY, ONE_OF_EACH, {}], ids=["whole", "hostile", "one of each", "empty"]
+)
+def test_in_a_browser(browser: Browser, summary: dict[str, Any], tmp_path: Path) -> None:
+    """It fits any screen, asks for nothing but itself, and the console stays silent."""
+    page = tmp_path / "model.html"
+    page.write_text(model_page(summary), encoding="utf-8")
+    browser.requests.clear()
+    browser.complaints.clear()
+    for width in (320, 390, 768, 1200):
+        browser.open(page, width)
+        browser.js("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+        # Where a page is too wide for a phone, the phone zooms out: then innerWidth is not what was asked for.
+        assert browser.js("[innerWidth, document.documentElement.scrollWidth <= innerWidth]") == [width, True]
+        # A table may be wider than its box, and scrolls in it; a box may not be wider than the page.
+        assert browser.js("[...document.querySelectorAll('.box')].every((box) => box.clientWidth < innerWidth)")
+    assert browser.js("typeof pwned") == "undefined"
+    assert set(browser.requests) <= {page.as_uri(), "data:,"}
+    assert not browser.complaints
+
+
+def test_values_under_the_pointer_and_the_arrow_keys(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "model.html"
+    page.write_text(model_page(SUMMARY), encoding="utf-8")
+    browser.open(page, 390)
+    place = "const plot = document.querySelector('#review .plot'); plot.scrollIntoView({block: 'center'});"
+    x, y = browser.js(f"{{ {place} const r = plot.getBoundingClientRect(); [r.left + 1, r.top + 9] }}")
+    tip = "document.querySelector('#review .tip')"
+    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    assert browser.js(f"{tip}.innerText").startswith("the first 10\nprecision 99")
+    browser.js("document.querySelector('#review .plot').focus()")
+    browser.ask("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
+    assert browser.js(f"{tip}.innerText").startswith("the first 14\n")
+    browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    assert browser.js(f"{tip}.hidden")
+
+
+def test_light_and_dark(browser: Browser, tmp_path: Path) -> None:
+    """Text stands out from its ground as WCAG asks of text this size, 4.5 to 1."""
+    page = tmp_path / "model.html"
+    page.write_text(model_page(SUMMARY), encoding="utf-8")
+    grounds = set()
+    for dark in (False, True):
+        browser.open(page, 1200, dark=dark)
+        style = "getComputedStyle(document.documentElement).getPropertyValue"
+        names = ("ground", "panel", "mark", "warn-ground", "ink", "soft", "warn")
+        colours = {
+            name: browser.js(f"{style}.call(getComputedStyle(document.documentElement), '--{name}')") for name in names
+        }
+        for ground in ("ground", "panel", "mark", "warn-ground"):
+            assert contrast(colours[ground], colours["ink"]) > 4.5
+            assert contrast(colours[ground], colours["soft"]) > 4.5
+        assert contrast(colours["warn-ground"], colours["warn"]) > 4.5
+        grounds.add(colours["ground"])
+    assert len(grounds) == 2
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of relative luminances (WCAG 2.2)."""
+
+    def luminance(colour: str) -> float:
+        digits = colour.strip().lstrip("#")
+        digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+        parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,174 @@
+"""Reading tables, and what their label column says."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pulab.errors import DataFormatError, DataNotFoundError, InputError
+from pulab.tables._frame import Column, batches, conform, kind_of, read_table
+from pulab.tables._labels import read_labels
+
+from .conftest import Customers
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 0, 1, 0, 0],
+        [1, -1, 1, -1, -1],
+        [1.0, 0.0, 1.0, 0.0, 0.0],
+        [1.0, None, 1.0, None, None],
+        [1.0, float("nan"), 1.0, float("nan"), None],
+        [True, False, True, False, False],
+        [True, None, True, None, None],
+        ["yes", "", "yes", "", " "],
+        ["yes", None, "yes", None, None],
+        ["yes", "no", "yes", "no", "no"],
+        ["churned", None, "churned", "", None],
+        ["1", "0", "1", "0", "0"],
+        ["TRUE", "FALSE", "TRUE", "FALSE", "FALSE"],
+        [7, None, 7, None, None],
+        ["positive", "unlabeled", "positive", "unlabeled", "unlabeled"],
+    ],
+)
+def test_label_columns_that_need_no_explanation(values: list[Any]) -> None:
+    column, labelled = read_labels(pl.Series("label", values, strict=False))
+    np.testing.assert_array_equal(labelled, [True, False, True, False, False])
+    np.testing.assert_array_equal(column.of(pl.Series(values, strict=False)), labelled)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", "b", "a"], "which value marks the known positives.*--positive"),
+        ([1, 0, None], "which value marks"),
+        ([1, 2, 3], "which value marks"),
+        ([2, 5, 2], "which value marks"),
+        (["yes", "true", "no"], "which value marks"),
+        ([0, 0, 0], "no row of column 'label' is a known positive"),
+        ([-1, None, -1], "no row of column 'label' is a known positive"),
+        ([None, None, None], "empty"),
+        (["", " ", "NA"], "empty"),
+        ([1, 1, 1], "Add unlabeled rows"),
+        (["x", "x", "x"], "which value marks"),
+    ],
+)
+def test_label_columns_that_do(values: list[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as told:
+        read_labels(pl.Series("label", values))
+    assert "\n" not in str(told.value)
+
+
+def test_a_value_that_is_named_marks_the_positives() -> None:
+    for values, positive in (
+        (["a", "b", "c"], "a"),
+        ([1, 0, None], 1),
+        ([3, 2, 1], "3.0"),
+        (["Gold", "x", "x"], "gold"),
+    ):
+        labelled = read_labels(pl.Series("label", values, strict=False), positive)[1]
+        np.testing.assert_array_equal(labelled, [True, False, False])
+    with pytest.raises(InputError, match="no row of column 'label' is 'z'; it holds 'a'"):
+        read_labels(pl.Series("label", ["a", "b"]), "z")
+    with pytest.raises(InputError, match="Add unlabeled rows"):
+        read_labels(pl.Series("label", ["a", "a"]), "a")
+
+
+def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp_path: Path) -> None:
+    frame = customers.frame.drop("nothing")
+    frame.write_csv(tmp_path / "t.csv")
+    frame.write_csv(tmp_path / "t.tsv", separator="\t", include_bom=True)
+    frame.write_csv(tmp_path / "t.txt", separator=";")
+    frame.write_parquet(tmp_path / "t.parquet")
+    for source in ("t.csv", "t.tsv", "t.txt", "t.parquet"):
+        read = read_table(tmp_path / source)
+        assert read.columns == frame.columns
+        assert [kind_of(read[c])[0] for c in read.columns] == [kind_of(frame[c])[0] for c in frame.columns]
+        assert read["notes"].to_list() == frame["notes"].to_list()
+        pieces = pl.concat(list(batches(tmp_path / source)))
+        columns = [Column(c, kind_of(frame[c])[0]) for c in frame.columns if kind_of(frame[c])[0] != "left out"]
+        assert conform(pieces, columns, "it").equals(conform(frame, columns, "it"))
+    assert read_table(frame.to_pandas()).columns == frame.columns
+    assert read_table(frame.lazy()).equals(frame)
+    assert read_table(frame.to_arrow()).equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b\n1,2\n3,4,5\n6,7\n", "line 3 of .* has 3 fields, but its first line names 2"),
+        (b"a,b\n1,2\n3\n6,7\n", "line 3 of .* has 1 fields"),
+        (b"", "empty line"),
+        (b"a,b\n", "no rows"),
+        (b"\xff\xfea,b\n1,2\n", "UTF-8"),
+        (b"a,b\n1,caf\xe9\n", "UTF-8"),
+        (b"a,a\n1,2\n", "two columns are called 'a'"),
+        (b"PAR1 and then nothing of the kind", "no Parquet file"),
+    ],
+)
+def test_broken_files_get_one_line(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises((DataFormatError, InputError), match=message) as told:
+        read_table(path)
+    assert "\n" not in str(told.value)
+
+
+def test_quoted_fields_may_hold_anything(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n"x, y",1\n"two\nlines",2\n"say ""hi""",3\n')
+    assert read_table(path)["a"].to_list() == ["x, y", "two\nlines", 'say "hi"']
+    assert pl.concat(list(batches(path)))["a"].to_list() == ["x, y", "two\nlines", 'say "hi"']
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "customers.csv").write_text("a\n1\n")
+    with pytest.raises(DataNotFoundError, match=r"Did you mean 'customers.csv'"):
+        read_table(tmp_path / "costumers.csv")
+    with pytest.raises(InputError, match="folder"):
+        read_table(tmp_path)
+    with pytest.raises(InputError, match="must be a CSV or Parquet file"):
+        read_table([[1, 2]])
+
+
+def test_columns_that_carry_nothing_are_left_out() -> None:
+    n = 100
+    table = pl.DataFrame(
+        {
+            "counter": range(1000, 1000 + n),
+            "code": [f"id-{i}" for i in range(n)],
+            "salary": [i * i * 1000 for i in range(n)],
+            "text": [f"note number {i}" for i in range(n)],
+            "list": [[i] for i in range(n)],
+        }
+    )
+    kinds = {name: kind_of(table[name])[0] for name in table.columns}
+    assert kinds == {
+        "counter": "left out",
+        "code": "left out",
+        "salary": "number",
+        "text": "text",
+        "list": "left out",
+    }
+
+
+def test_other_types_of_the_same_values_conform() -> None:
+    columns = [Column("n", "number"), Column("b", "boolean"), Column("d", "date"), Column("t", "text")]
+    wanted = conform(
+        pl.DataFrame(
+            {"n": [1.5, None], "b": [True, False], "d": ["2024-01-02", "2024-03-04"], "t": ["1", "x"]}
+        ).with_columns(pl.col("d").str.to_date()),
+        columns,
+        "it",
+    )
+    texts = pl.DataFrame({"n": [" 1.5", None], "b": ["TRUE", "no"], "d": ["2024-01-02", "2024-03-04"], "t": ["1", "x"]})
+    assert conform(texts, columns, "it").equals(wanted)
+    infinite = texts.with_columns(n=pl.Series([1.5, float("inf")]))
+    assert conform(infinite, columns, "it").equals(wanted)
+    for name, bad in (("n", "abc"), ("b", "perhaps"), ("d", "yesterday")):
+        wrong = texts.with_columns(pl.lit(bad).alias(name))
+        with pytest.raises(InputError, match=f"column '{name}' of it must hold .* got '{bad}'"):
+            conform(wrong, columns, "it")

@@ -1,0 +1,251 @@
+"""From a table to candidates: held to the truth, which the model never saw."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import precision_score, recall_score, roc_auc_score
+
+from pulab.errors import InputError, ModelFileError, PriorError
+from pulab.persistence import load_model
+from pulab.tables import TableModel, estimate_table_prior, fit_table
+from pulab.tables import _frame as frames
+
+from .conftest import Customers
+
+
+@pytest.fixture(scope="module")
+def model(customers: Customers) -> TableModel:
+    return fit_table(customers.frame, "churned", id="customer", method="nnpu-boosting", prior=customers.prior)
+
+
+def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: TableModel) -> None:
+    """Of new rows from the same place, by true labels, against what the summary says without any."""
+    new = Customers(4000, seed=1)
+    scored = model.score(new.frame.drop("churned"))
+    told = {item["name"]: item for item in model.summary["metrics"]}
+    truth = {
+        "precision": precision_score(new.y, scored["decision"]),
+        "recall": recall_score(new.y, scored["decision"]),
+        "roc_auc": roc_auc_score(new.y, scored["score"]),
+    }
+    assert truth["roc_auc"] > 0.93
+    for name, value in truth.items():
+        assert abs(told[name]["value"] - value) < 0.06
+    assert abs(scored["probability"].mean() - customers.prior) < 0.03
+    assert 0 <= scored["probability"].min() <= scored["probability"].max() <= 1
+    certain = scored["probability"].to_numpy() > 0.8
+    assert new.y[certain].mean() > 0.8  # a probability means what it says
+
+
+def test_candidates_are_unlabeled_and_mostly_right(customers: Customers, model: TableModel) -> None:
+    found = model.candidates
+    rows = np.array([int(name.removeprefix("c-")) for name in found["customer"]])
+    assert not customers.s[rows].any()
+    assert found["rank"].to_list() == list(range(1, found.height + 1))
+    assert found["probability"].is_sorted(descending=True)
+    assert customers.y[rows[:50]].mean() > 0.9
+    assert found["stability"].is_between(0, 1).all()
+    said = next(item for item in model.summary["review"] if item["k"] >= 100)
+    assert abs(said["precision"] - customers.y[rows[: said["k"]]].mean()) < 0.15
+
+
+def test_summary_says_what_was_learned(model: TableModel) -> None:
+    about = model.summary["table"]
+    assert (about["labelled"] + about["unlabeled"], about["positive"]) == (1200, "1")
+    kinds = {column["name"]: column["kind"] for column in about["columns"]}
+    assert kinds == {
+        "age": "number",
+        "spent": "number",
+        "plan": "category",
+        "notes": "text",
+        "joined": "date",
+        "member": "number",
+        "nothing": "left out",
+    }
+    assert any("'nothing' was left out" in text for text in model.summary["warnings"])
+    assert {item["name"] for item in model.summary["features"][:4]} >= {"age", "spent"}
+    assert model.summary["method"]["settings"]["backend"] in ("lightgbm", "xgboost")
+    assert "<html" in model.report()
+
+
+@pytest.mark.parametrize("method", ["nnpu-boosting", "joint", "bagging"])
+def test_a_saved_model_scores_files_and_frames_alike(
+    method: str, customers: Customers, model: TableModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Customers(200, seed=2).frame
+    if method != "nnpu-boosting":
+        model = fit_table(small, "churned", id="customer", method=method, prior=0.3)
+    folder = model.save(tmp_path / "model")
+    again = TableModel.load(folder)
+    assert {"report.html", "candidates.csv"} <= {path.name for path in folder.iterdir()}
+    table = Customers(300, seed=3).frame
+    whole = model.score(table)
+    assert whole.columns == ["customer", "score", "probability", "decision"]
+    assert whole["customer"].to_list() == table["customer"].to_list()
+    table.write_csv(tmp_path / "t.csv")
+    table.write_parquet(tmp_path / "t.parquet", row_group_size=100)
+    monkeypatch.setattr(frames, "BATCH", 37)  # pieces that fit nothing evenly
+    for source in (table, table.to_pandas(), tmp_path / "t.csv", tmp_path / "t.parquet"):
+        scored = again.score(source)
+        assert scored["customer"].to_list() == table["customer"].to_list()
+        np.testing.assert_allclose(scored["score"], whole["score"], atol=1e-6)
+    for name in ("out.csv", "out.parquet"):
+        assert again.score_file(tmp_path / "t.parquet", tmp_path / name) == 300
+        read = frames.read_table(tmp_path / name)
+        np.testing.assert_allclose(read["probability"], whole["probability"], atol=1e-6)
+        assert read["decision"].to_list() == whole["decision"].to_list()
+
+
+def test_ranking_streams_and_passes_over_what_is_known(
+    customers: Customers, model: TableModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "BATCH", 101)
+    ranked = model.rank(customers.frame, top=20)
+    scored = model.score(customers.frame).filter(~pl.Series(customers.s))
+    assert (
+        ranked["customer"].to_list()
+        == scored.sort("probability", "score", descending=True, maintain_order=True)["customer"][:20].to_list()
+    )
+    assert "plan" in ranked.columns
+    assert model.rank(customers.frame.drop("churned"), top=5).height == 5
+    anonymous = model.rank(customers.frame.drop("customer"), top=3)
+    assert customers.frame["customer"][anonymous["row"] - 1].to_list() == ranked["customer"][:3].to_list()
+
+
+def test_odd_rows_are_scored(customers: Customers, model: TableModel) -> None:
+    odd = customers.frame.head(3).with_columns(
+        plan=pl.Series(["platinum", None, "gold"]),
+        age=pl.Series([None, float("inf"), 1e30]),
+        notes=pl.Series(["", None, "🎉" * 1000]),
+        joined=pl.Series([None, None, None], dtype=pl.Date),
+        extra=pl.Series([1, 2, 3]),
+    )
+    scored = model.score(odd)
+    assert scored["probability"].is_finite().all()
+
+
+def test_another_schema_is_one_line(customers: Customers, model: TableModel, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no column 'age' .*Did you mean 'aged'"):
+        model.score(customers.frame.rename({"age": "aged"}))
+    with pytest.raises(InputError, match="column 'spent' of the table must hold numbers, as in training, got 'lots'"):
+        model.score(customers.frame.with_columns(spent=pl.lit("lots")))
+    with pytest.raises(InputError, match="no rows"):
+        model.score(customers.frame.clear())
+    customers.frame.with_columns(spent=pl.lit("lots")).write_csv(tmp_path / "t.csv")
+    with pytest.raises(InputError, match="got 'lots'"):
+        model.score_file(tmp_path / "t.csv", tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    with pytest.raises(InputError, match=r"ends in .csv or .parquet"):
+        model.score_file(customers.frame, tmp_path / "out.xlsx")
+
+
+def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
+    customers = Customers(400)
+    steps: list[str] = []
+    model = fit_table(customers.frame, "churned", prior=0.3, on_step=lambda text, done, total: steps.append(text))
+    chosen = model.summary["method"]
+    risks = {item["method"]: item["risk"] for item in chosen["compared"]}
+    assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}
+    assert risks[chosen["key"]] == min(risks.values())
+    assert f"auto chose {chosen['key']}" in chosen["why"]
+    assert any("joint: fit 5 of 5" in text for text in steps)
+    truth = (model.score(customers.frame)["decision"].to_numpy() != customers.y).mean()
+    assert truth < 0.2
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    frame = Customers(200).frame
+    first, second = (fit_table(frame, "churned", method="elkan-noto", prior=0.3, random_state=3) for _ in range(2))
+    assert first.candidates.equals(second.candidates)
+    assert first.score(frame).equals(second.score(frame))
+
+
+def test_prior_is_estimated() -> None:
+    customers = Customers(1500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whether it doubts itself is tested with the priors
+        data, found = estimate_table_prior(customers.frame, "churned")
+    assert data.counts == f"{customers.s.sum():,} labelled, {(~customers.s).sum():,} unlabeled"
+    assert abs(found.prior - 0.3) < 0.08
+    assert set(found.details["methods"]) >= {"dedpul", "bbe"}
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"label": "chruned"}, "has no column 'chruned' for the label. Did you mean 'churned'"),
+        ({}, {"label": "zzz"}, "It has: 'customer', 'age'"),
+        ({}, {"id": "custmer"}, "for the id. Did you mean 'customer'"),
+        ({}, {"id": "plan"}, "ids must be different, but 200 rows of column 'plan' share theirs"),
+        ({}, {"id": "age"}, "rows have no id"),
+        ({}, {"id": "churned"}, "ids must be different"),
+        ({"churned": 0}, {}, "no row of column 'churned' is a known positive"),
+        ({"churned": 1}, {}, "Add unlabeled rows"),
+        ({}, {"method": "magic"}, "method must be one of 'auto'"),
+        ({}, {"method": "pn"}, "method must be one of"),
+        ({}, {"prior": 1.2}, "strictly between 0 and 1"),
+        ({}, {"prior": 0.01}, "labelled positive already"),
+        ({}, {"scenario": "both"}, "scenario must be one of"),
+        ({}, {"random_state": -1}, "random_state"),
+    ],
+)
+def test_bad_input_gets_one_line(change: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    frame = Customers(200).frame.with_columns(**{name: pl.lit(value) for name, value in change.items()})
+    with pytest.raises((InputError, PriorError), match=message) as told:
+        fit_table(frame, **{"label": "churned", "method": "elkan-noto", "prior": 0.3, **options})
+    assert "\n" not in str(told.value)
+
+
+def test_a_table_with_nothing_to_learn_from() -> None:
+    frame = Customers(100).frame
+    with pytest.raises(InputError, match="no column to learn from"):
+        fit_table(frame.select("churned"), "churned")
+    with pytest.raises(InputError, match=r"no column to learn from.*'nothing': every value is missing"):
+        fit_table(frame.select("churned", "nothing"), "churned")
+    lone = pl.DataFrame({"x": [1.0, 2.0, 3.0], "churned": [1, 0, 0]})
+    with pytest.raises(InputError, match="two labelled and two unlabeled"):
+        fit_table(lone, "churned", prior=0.5)
+
+
+def test_a_column_that_gives_the_label_away_is_called_out() -> None:
+    frame = Customers(400).frame.with_columns(cancelled_on=pl.col("churned") * 1.5)
+    model = fit_table(frame, "churned", method="elkan-noto", prior=0.3)
+    assert any("'cancelled_on' matters most" in text for text in model.summary["warnings"])
+
+
+def test_biased_labelling_is_called_out() -> None:
+    customers = Customers(1500)
+    north = np.random.default_rng(5).random(1500) < 0.5
+    labelled = customers.y & north & (np.random.default_rng(6).random(1500) < 0.8)
+    frame = customers.frame.with_columns(churned=pl.Series(labelled.astype(int)), north=pl.Series(north))
+    fair = fit_table(customers.frame, "churned", method="nnpu-boosting", prior=0.3)
+    assert not any("biased" in text for text in fair.summary["warnings"])
+    biased = fit_table(frame, "churned", method="nnpu-boosting", prior=0.3)
+    assert any("biased" in text for text in biased.summary["warnings"])
+
+
+def test_few_rows_and_few_labels_work() -> None:
+    frame = Customers(60).frame
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit_table(frame, "churned", method="elkan-noto", prior=0.3)
+    assert any("rows are labelled: every figure here is rough" in text for text in model.summary["warnings"])
+    assert model.score(frame)["probability"].is_finite().all()
+
+
+def test_files_that_lie_are_refused(model: TableModel, tmp_path: Path) -> None:
+    folder = model.save(tmp_path / "model")
+    (folder / "candidates.csv").unlink()  # not part of the model: its checksum is nobody's business
+    assert TableModel.load(folder).candidates.is_empty()
+    with pytest.raises(ModelFileError, match="it holds a table model, not a classifier"):
+        load_model(folder)
+    raw = (folder / "arrays.safetensors").read_bytes()
+    (folder / "arrays.safetensors").write_bytes(raw[:-8] + bytes(8))
+    with pytest.raises(ModelFileError, match=r"arrays.safetensors is cut off or has been changed"):
+        TableModel.load(folder)
+    with pytest.raises(ModelFileError, match="holds no model"):
+        TableModel.load(tmp_path)
