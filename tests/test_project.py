@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "pulab"
 # A module imports only from rows above its own; those that need no torch never load it at the top of a file.
 LAYERS = [
     ["errors"],
-    ["_validation", "_torch"],
+    ["_validation", "_torch", "_threads"],
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
     ["priors"],
@@ -30,6 +30,7 @@ LAYERS = [
 ]
 WITHOUT_TORCH = (
     "errors",
+    "_threads",
     "_validation",
     "metrics",
     "model_selection",

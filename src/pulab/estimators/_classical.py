@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from pulab._threads import threads_for
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_rows
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
@@ -34,7 +35,7 @@ SHARED_DOCS = {
     classes_ : array of two labels, the positive one last
     prior_, prior_interval_ : the prior, and between which values it lies where it was estimated
     scores_ : array of shape (n,)
-        Scores of the rows of X by models that had not seen them; NaN where every model has.
+        Scores of the rows of X by models that had not seen them; NaN where there are none.
     calibrator_ : PUCalibrator
         From scores to probabilities, fitted on these.
     n_features_in_, row_shape_
@@ -84,9 +85,10 @@ class TablePUClassifier(PUClassifier):
         order = np.argsort(~labels.positive, kind="stable")
         positive = labels.positive[order]
         X = X[order]
-        prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
-        self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
-        scores = self._learn(X, positive, rng)
+        with threads_for(X.shape[0] * X.shape[1]):
+            prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
+            self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
+            scores = self._learn(X, positive, rng)
         held_out = np.isfinite(scores)
         self.calibrator_ = PUCalibrator(prior, self.scenario).fit(scores[held_out], positive[held_out])
         self.scores_ = np.empty(len(scores))
@@ -249,6 +251,9 @@ class BaggingPUClassifier(TablePUClassifier):
         How many bags.
     max_samples : int or None
         Unlabeled rows of a bag; None: as many as there are labelled ones.
+    oob_rows : int or None
+        How many rows get out-of-bag scores: the labelled ones first, then unlabeled ones at random. None: all, which on
+        a large table takes longer than the fits.
     n_jobs : int or None
         Bags at a time, in threads.
     {shared}
@@ -279,6 +284,7 @@ class BaggingPUClassifier(TablePUClassifier):
         *,
         n_estimators: int = 100,
         max_samples: int | None = None,
+        oob_rows: int | None = 20_000,
         n_jobs: int | None = None,
         prior: float | str | None = None,
         scenario: str = "case-control",
@@ -287,6 +293,7 @@ class BaggingPUClassifier(TablePUClassifier):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.max_samples = max_samples
+        self.oob_rows = oob_rows
         self.n_jobs = n_jobs
         self.prior = prior
         self.scenario = scenario
@@ -294,8 +301,9 @@ class BaggingPUClassifier(TablePUClassifier):
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
-        if self.max_samples is not None:
-            check_number("max_samples", self.max_samples, low=1, whole=True)
+        for name in ("max_samples", "oob_rows"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=1, whole=True)
         n_p, n_u = int(positive.sum()), int((~positive).sum())
         size = min(self.max_samples or n_p, n_u)
         bags = []
@@ -303,28 +311,36 @@ class BaggingPUClassifier(TablePUClassifier):
             # P with replacement, so that a labelled row has bags that it is not in, too.
             drawn = np.concatenate([rng.integers(n_p, size=n_p), n_p + rng.choice(n_u, size=size, replace=False)])
             bags.append((drawn, int(rng.integers(2**31))))
+        scored = np.arange(len(positive))
+        if self.oob_rows is not None and self.oob_rows < len(scored):  # P is first
+            n_more = max(self.oob_rows - n_p, min(n_u, 1000))
+            scored = np.concatenate([scored[:n_p], n_p + np.sort(rng.choice(n_u, min(n_more, n_u), replace=False))])
+        X_scored = X if len(scored) == len(positive) else X[scored]
         fitted = Parallel(self.n_jobs, prefer="threads")(
-            delayed(self._fit_bag)(X, positive, rows, seed) for rows, seed in bags
+            delayed(self._fit_bag)(X, positive, rows, X_scored, seed) for rows, seed in bags
         )
         self.estimators_ = [model for model, _ in fitted]
-        total, count = np.zeros(len(positive)), np.zeros(len(positive))
+        total, count = np.zeros(len(scored)), np.zeros(len(scored))
         for (rows, _), (_, votes) in zip(bags, fitted, strict=True):
             outside = np.ones(len(positive), dtype=bool)
             outside[rows] = False
+            outside = outside[scored]
             total[outside] += votes[outside]
             count[outside] += 1
         mean = total.sum() / max(count.sum(), 1)
-        return np.where(count > 0, total / np.maximum(count, 1), mean)  # with few bags a row may have been in all
+        scores = np.full(len(positive), np.nan)
+        scores[scored] = np.where(count > 0, total / np.maximum(count, 1), mean)  # a row may have been in all bags
+        return scores
 
     def _takes_gaps(self) -> bool:
         return self.estimator is None or super()._takes_gaps()  # a tree takes them
 
-    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], seed: int) -> tuple[Any, Array]:
+    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], X_scored: Any, seed: int) -> tuple[Any, Array]:
         model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)
         if "random_state" in model.get_params():
             model.set_params(random_state=seed)
         model.fit(X[rows], positive[rows].astype(int))
-        return model, _votes(model, X)
+        return model, _votes(model, X_scored)
 
     def _score(self, X: Any) -> Array:
         return np.asarray(np.mean([_votes(model, X) for model in self.estimators_], axis=0))

@@ -52,6 +52,14 @@ class CrossFit(NamedTuple):
     refits: list[Array]  # scores of the unlabeled rows by each model
 
 
+class Choice(NamedTuple):
+    """A method, why it was taken, and what it was compared with."""
+
+    method: str
+    why: str
+    compared: list[dict[str, Any]]
+
+
 class Work:
     """Fits of one table's rows, with one prior."""
 
@@ -88,7 +96,7 @@ class Work:
         self._done[method, len(rows)] = found
         return found
 
-    def choose(self) -> tuple[str, str, list[dict[str, Any]]]:
+    def choose(self) -> Choice:
         """The method with the lowest PU 0-1 risk on held-out rows, and why."""
         rows = self._compared_rows()
         compared: list[dict[str, Any]] = []
@@ -107,7 +115,7 @@ class Work:
             f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk, {best['risk']:.3f} (the "
             f"estimated share of wrong decisions); {others}."
         )
-        return best["method"], why, compared
+        return Choice(best["method"], why, compared)
 
     def _prior_in(self, rows: Rows) -> float:
         """The prior among some rows: by chance more of them may be labelled than it allows for."""
