@@ -309,7 +309,7 @@ def _pack_object(content: Content, value: Any) -> Any:
 
 
 def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
-    cls = _classes()[inner["class"]]
+    cls = _class_of(inner["class"])
     packed = inner["state"]
     networks = {name: item["net"] for name, item in packed.items() if isinstance(item, dict) and "net" in item}
     state = {name: content.unpack(item, module) for name, item in packed.items()}
@@ -344,14 +344,22 @@ def _cpu() -> Any:
     return torch.device("cpu")
 
 
-def _classes() -> dict[str, Any]:
-    """The classes that a file may name."""
+def _class_of(name: Any) -> Any:
+    """The class that a file names; only pulab's own can be."""
     from pulab import estimators
 
-    named = {name: getattr(estimators, name) for name in estimators.__all__}
-    return {name: cls for name, cls in named.items() if isinstance(cls, type)} | {
-        cls.__name__: cls for cls in (PUCalibrator, Scaler)
-    }
+    parts = {cls.__name__: cls for cls in (PUCalibrator, Scaler)}
+    if name not in parts and (name not in estimators.__all__ or not str(name).endswith("Classifier")):
+        raise ModelFileError(f"it names a class {name!r}, which pulab does not have")
+    return parts.get(name) or getattr(estimators, name)
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether a value is of a class that can be named in a file."""
+    try:
+        return type(value) is _class_of(type(value).__name__)
+    except ModelFileError:
+        return False
 
 
 def _all_fitted(values: list[Any]) -> bool:
@@ -452,5 +460,5 @@ KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., 
         _unpack_xgboost,
     ),
     "skops": (_is_fitted_elsewhere, _pack_skops, _unpack_skops),
-    "object": (lambda v: type(v).__name__ in _classes(), _pack_object, _unpack_object),
+    "object": (_is_ours, _pack_object, _unpack_object),
 }

@@ -180,6 +180,9 @@ def test_showing_works_without_torch(tmp_path: Path) -> None:
     assert "Table 4" in page.read_text(encoding="utf-8")
 
 
-def test_listing_loads_no_torch() -> None:
-    code = "import sys, pulab.cli.app, pulab.bench.methods, pulab.datasets; sys.exit('torch' in sys.modules)"
+@pytest.mark.parametrize(
+    "modules", ["pulab.cli.app, pulab.bench.methods, pulab.datasets", "pulab.tables, pulab.estimators._boosting"]
+)
+def test_what_needs_no_network_loads_no_torch(modules: str) -> None:
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
