@@ -1,0 +1,98 @@
+"""pulab beside pulearn: bagging and Elkan–Noto, the same base learners, data and knowledge, in one run.
+
+    python benchmarks/peers.py [seeds]        # needs pip install -e '.[peers]'
+
+One in five positives of a training set is labelled; errors are on test rows by true labels. Twice: without being told
+the prior (pulab estimates it, pulearn goes by its own rule), and told it (pulab takes it; pulearn, which cannot, calls
+as many training rows positive as the prior says, and goes by that threshold). Seconds are of the fit that was told.
+"""
+
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from _common import report
+from pulearn import BaggingPuClassifier, ElkanotoPuClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from pulab import BaggingPUClassifier, ElkanNotoClassifier
+from pulab.datasets import DATASETS
+
+SETS = ("adult", "mushroom", "spambase", "mnist")
+ROWS, BAGS = 10_000, 100
+
+
+def linear() -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+
+
+def made(library: str, method: str, n_labeled: int, seed: int, prior: float | str) -> Any:
+    if library == "pulab":
+        told = {"prior": prior, "scenario": "single-sample", "random_state": seed}
+        if method == "bagging":
+            return BaggingPUClassifier(DecisionTreeClassifier(), n_estimators=BAGS, **told)
+        return ElkanNotoClassifier(linear(), **told)
+    if method == "bagging":
+        return BaggingPuClassifier(
+            DecisionTreeClassifier(), n_estimators=BAGS, max_samples=n_labeled, random_state=seed
+        )
+    return ElkanotoPuClassifier(linear(), hold_out_ratio=0.1, random_state=seed)
+
+
+def sample(name: str, seed: int) -> tuple[Any, ...]:
+    """Training rows with PU labels, and test rows with the truth."""
+    data = DATASETS[name].load()
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(data.y_train))[:ROWS]
+    X, y = data.X_train[rows].reshape(len(rows), -1).astype(np.float64), data.y_train[rows]
+    s = ((y == 1) & (rng.random(len(y)) < 0.2)).astype(int)
+    test = rng.permutation(len(data.y_test))[:ROWS]
+    return X, s, float(y.mean()), data.X_test[test].reshape(len(test), -1).astype(np.float64), data.y_test[test]
+
+
+def scores(model: Any, X: Any) -> np.ndarray:
+    found = np.asarray(model.predict_proba(X), dtype=float)
+    return found[:, 1] if found.ndim == 2 else found
+
+
+def main(seeds: int = 5) -> None:
+    warnings.simplefilter("ignore")
+    for name in SETS:
+        for seed in range(seeds):
+            X, s, prior, X_test, y_test = sample(name, seed)
+            for method in ("elkan-noto", "bagging"):
+                for library in ("pulab", "pulearn"):
+                    n_p = int(s.sum())
+                    start = time.perf_counter()
+                    told = made(library, method, n_p, seed, prior).fit(X, s)
+                    seconds = time.perf_counter() - start
+                    alone = told if library == "pulearn" else made(library, method, n_p, seed, "estimate").fit(X, s)
+                    on_test = scores(told, X_test)
+                    if library == "pulab":
+                        decided = told.predict(X_test)
+                    else:
+                        decided = on_test > np.quantile(scores(told, X), 1 - prior)
+                    report(
+                        "peers",
+                        dataset=name,
+                        seed=seed,
+                        method=method,
+                        library=library,
+                        prior=prior,
+                        labelled=n_p,
+                        rows=len(s),
+                        auc=float(roc_auc_score(y_test, on_test)),
+                        error_told=100 * float((decided != y_test).mean()),
+                        error_alone=100 * float(((np.asarray(alone.predict(X_test)) == 1) != (y_test == 1)).mean()),
+                        seconds=seconds,
+                    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
