@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn import metrics as with_truth
 
 from pulab import metrics
-from pulab.errors import InputError, PriorError
+from pulab.errors import InputError, PriorError, PulabWarning
 
 PRIOR = 0.3
 
@@ -137,3 +137,18 @@ def test_bad_input() -> None:
         metrics.lift_at_k(s, [0.2, 0.1, 0.5, 0.9], k=4)
     with pytest.raises(InputError, match="scenario"):
         metrics.recall(s, [1, 0, 0, 1], scenario="one")
+
+
+def test_a_model_that_calls_everything_positive_is_called_out() -> None:
+    s, everything = np.array([1, 1, 0, 0, 0, 0]), np.ones(6)
+    for metric in ("precision", "recall", "f1", "accuracy", "lee_liu"):
+        with pytest.warns(PulabWarning, match="every row is called positive") as warned:
+            metrics.estimate(metric, s, everything, prior=0.6, prior_interval=(0.5, 0.7), n_bootstrap=5)
+        assert len(warned) == 1
+
+
+def test_a_single_labelled_row_has_an_interval() -> None:
+    s = np.array([1] + 9 * [0])
+    found = metrics.estimate("roc_auc", s, np.arange(10.0)[::-1], prior=0.3, scenario="single-sample")
+    assert found.interval is not None
+    assert np.isfinite(found.interval).all()

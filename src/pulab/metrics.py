@@ -10,7 +10,8 @@ P and U must not have been trained on. Nothing is clipped: with few positives an
 stays above 1 as the sample grows, the prior or the scenario is wrong.
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulab._validation import check_choice, check_labels, check_number, check_prior
-from pulab.errors import InputError, PriorError
+from pulab.errors import InputError, PriorError, PulabWarning
 
 Array = NDArray[np.float64]
 SCENARIOS = ("case-control", "single-sample")
@@ -169,6 +170,12 @@ def _decisions(s: Any, y_pred: Any, scenario: str) -> Parts:
     found = split(s, y_pred, scenario)
     if not np.isin(found.population, (0, 1)).all() or not np.isin(found.positive, (0, 1)).all():
         raise InputError("predictions must be 0 or 1. Compare scores with a threshold, or use a metric of scores.")
+    if found.population.all():
+        warnings.warn(
+            "every row is called positive: recall is 1 for that reason alone, and F1 may look good. Compare roc_auc.",
+            PulabWarning,
+            stacklevel=3,
+        )
     return found
 
 
@@ -273,21 +280,31 @@ def estimate(
     def at(p: float, rows: Any = slice(None)) -> float:
         return metric(labelled[rows], array[rows], prior=p, scenario=scenario, **options)
 
-    value = at(prior)
-    band = None
-    if prior_interval is not None:
-        found = [value]
-        for p in np.linspace(*prior_interval, 11):
-            with suppress(PriorError):  # an interval may reach to where no prior can be
-                found.append(at(float(p)))
-        band = (min(found), max(found))
-    interval = None
-    if n_bootstrap:
-        rng = np.random.default_rng(random_state)
-        groups = [np.flatnonzero(labelled == 1), np.flatnonzero(labelled == 0)]
-        if scenario == "single-sample":  # one sample: how many of its rows are labelled is chance, too
-            groups = [np.arange(len(labelled))]
-        draws = [at(prior, np.concatenate([rng.choice(g, len(g)) for g in groups])) for _ in range(n_bootstrap)]
-        low, high = np.quantile(draws, (0.025, 0.975))
-        interval = (float(low), float(high))
-    return Estimate(value, band, interval)
+    value = at(prior)  # what is odd about the sample is said here, and once
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PulabWarning)
+        band = None if prior_interval is None else _band(at, value, prior_interval)
+        draws = _drawn_again(labelled, scenario, n_bootstrap, random_state)
+        found = [at(prior, rows) for rows in draws]
+    interval = tuple(map(float, np.quantile(found, (0.025, 0.975)))) if found else None
+    return Estimate(value, band, interval)  # type: ignore[arg-type]  # of two
+
+
+def _band(at: Callable[[float], float], value: float, prior_interval: tuple[float, float]) -> tuple[float, float]:
+    found = [value]
+    for prior in np.linspace(*prior_interval, 11):
+        with suppress(PriorError):  # an interval may reach to where no prior can be
+            found.append(at(float(prior)))
+    return min(found), max(found)
+
+
+def _drawn_again(labelled: Any, scenario: str, n: int, random_state: int) -> Iterator[NDArray[np.intp]]:
+    """Rows of n samples like this one."""
+    rng = np.random.default_rng(random_state)
+    groups = [np.flatnonzero(labelled == 1), np.flatnonzero(labelled == 0)]
+    if scenario == "single-sample":  # one sample: how many of its rows are labelled is chance, too
+        groups = [np.arange(len(labelled))]
+    for _ in range(n):
+        rows = np.concatenate([rng.choice(group, len(group)) for group in groups])
+        if 0 < labelled[rows].sum() < len(rows):  # of few labelled rows none may be drawn, which tells nothing
+            yield rows
