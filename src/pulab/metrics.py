@@ -284,8 +284,10 @@ def estimate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PulabWarning)
         band = None if prior_interval is None else _band(at, value, prior_interval)
-        draws = _drawn_again(labelled, scenario, n_bootstrap, random_state)
-        found = [at(prior, rows) for rows in draws]
+        found = []
+        for rows in _drawn_again(labelled, scenario, n_bootstrap, random_state):
+            with suppress(PriorError):  # by chance more rows may be labelled than the prior allows for
+                found.append(at(prior, rows))
     interval = tuple(map(float, np.quantile(found, (0.025, 0.975)))) if found else None
     return Estimate(value, band, interval)  # type: ignore[arg-type]  # of two
 
