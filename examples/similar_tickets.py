@@ -4,7 +4,7 @@
 
 Somebody has marked fifty messages about Macintosh hardware. Ten thousand others lie in the same inbox, and nobody knows
 which of them are about it. The messages are those of 20 Newsgroups; their group is the truth that is looked at only in
-the end. Half a minute on a CPU; no model has to be downloaded.
+the end. Under a minute on a CPU; no model has to be downloaded.
 """
 
 import re

@@ -93,7 +93,14 @@ def test_demo(tmp_path: Path) -> None:
     [
         (("bench", "run", "smoke", "--datasets", "mnist"), "no run of smoke is of --datasets mnist"),
         (("bench", "run", "smoke", "--out", "/dev/null/x"), "--out must be a folder that can be written to"),
-        (("bench", "show", "paper", "--format", "svg", "--rows", "nowhere"), "holds no rows"),
+        (
+            ("bench", "show", "paper", "--format", "svg", "--rows", "nowhere"),
+            "nowhere holds no such rows. Run `pulab bench run paper --out nowhere`.",
+        ),
+        (
+            ("bench", "show", "paper", "--datasets", "20news", "--features", "elmo", "--methods", "joint,nnpu"),
+            "Run `pulab bench run paper --datasets 20news --methods joint,nnpu --features elmo`, then pass --rows",
+        ),
         (("bench", "show", "smoke", "--features", "elmo"), "is for the paper's recipes"),
         (("bench", "show", "paper-figure-2", "--format", "png"), "needs a file"),
         (("bench", "show", "paper-table-1", "--format", "svg"), "--format must be one of"),

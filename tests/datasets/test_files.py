@@ -203,6 +203,44 @@ def test_download_with_a_wrong_checksum_leaves_nothing(folders: tuple[Path, Path
     assert not list(folders[1].rglob("file.bin"))
 
 
+def test_a_file_without_a_known_checksum_must_stay_as_it_came(
+    folders: tuple[Path, Path], server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = fetching.Source("some/file.bin", server, None)
+    path = fetching.fetch(source)
+    assert capsys.readouterr() == ("", "")
+    note = path.with_name("file.bin.sha256")
+    assert note.read_text() == f"{hashlib.sha256(b'content').hexdigest()}  file.bin\n"
+    assert fetching.fetch(source) == path
+    path.write_bytes(b"another")
+    with pytest.raises(DataFormatError, match=r"has changed since it was downloaded\. Delete it and file\.bin\.sha256"):
+        fetching.fetch(source)
+    path.unlink()
+    assert fetching.fetch(source).read_bytes() == b"content"
+
+
+def test_a_download_that_ends_early_leaves_nothing(
+    folders: tuple[Path, Path], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("http.server.os.fstat", lambda _: os.stat_result((0, 0, 0, 0, 0, 0, 10**6, 0, 0, 0)))
+    with pytest.raises(
+        DataNotFoundError,
+        match=r"could not be downloaded from .* \((the connection broke off|only 7 of .* came)\)\. Put the file",
+    ):
+        fetching.fetch(fetching.Source("some/file.bin", server, None))
+    assert not list(folders[1].rglob("file.bin*"))
+
+
+def test_of_several_files_one_error_names_all_that_are_lacking(folders: tuple[Path, Path]) -> None:
+    sources = [fetching.Source(f"some/{name}", f"http://127.0.0.1:9/{name}", None) for name in ("a", "b", "c")]
+    (folders[0] / "some").mkdir()
+    (folders[0] / "some" / "b").touch()
+    with pytest.raises(
+        DataNotFoundError, match=r"^a and c are not on .* Put the files .* that holds some/a and some/c\.$"
+    ):
+        fetching.fetch_all(sources)
+
+
 def test_bad_positive_classes(folders: tuple[Path, Path]) -> None:
     write_mnist(folders[0] / "mnist")
     for bad in ((), range(10), (3, 11)):
@@ -253,7 +291,7 @@ def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], 
 def test_20news_that_cannot_be_had(folders: tuple[Path, Path]) -> None:
     with pytest.raises(DataNotFoundError, match=r"20news-bydate\.tar\.gz is not on this machine"):
         load_20news()
-    for bad in ("sci.med", 3, [20], ["sci.fi"], [], range(20)):
+    for bad in ("sci.med", 3, [20], ["sci.fi"], [], range(20), [[1]]):
         with pytest.raises(ValueError, match="positive must"):
             load_20news(positive=bad)
     write_news(folders[0] / "20news-bydate")

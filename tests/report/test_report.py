@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from pulab.bench.paper import figure_2, table_cells
+from pulab.report.figures import draw_figure_2
 from pulab.report.html import demo_page
-from pulab.report.paper import HEADER, as_lines, choices, results
+from pulab.report.paper import HEADER, Curve, as_lines, choices, results
 from pulab.report.show import show
 from pulab.report.tables import by_dataset, cells, markdown
 
@@ -128,6 +129,31 @@ def test_figure_2() -> None:
     assert str(show("paper-figure-2", specs, found, "csv", trials=2)).count("\n") == 13
     assert str(show("paper-figure-2", specs, found, "svg", trials=2)).startswith("<svg")
     assert bytes(show("paper-figure-2", specs, found, "png", trials=2)).startswith(b"\x89PNG")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("panels", [1, 2, 4])
+def test_the_legend_lies_inside_the_figure(panels: int) -> None:
+    methods = (("nnpu", 1), ("pubn-n", 1), ("pubn-n", 2), ("joint", 1))
+    names = ["mnist", "20news", "cifar10-vehicles", "cifar10-mammals"][:panels]
+    curves = [Curve(name, None, method, n, 2, [2.0, 1.0], [0.1, 0.1], 1) for name in names for method, n in methods]
+    figure = draw_figure_2(curves)
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= legend.y0 < legend.y1 <= figure.bbox.y1
+    assert not any(legend.overlaps(axes.get_tightbbox()) for axes in figure.axes)
+
+
+def test_other_features_than_the_papers_are_named_and_not_judged() -> None:
+    for features, within in (("minilm", ""), ("elmo", "yes")):
+        cell = next(c for c in table_cells(2, 2, features) if (c.dataset, c.method) == ("20news", "nnpu"))
+        rows = [
+            row | {"method": "nnpu", "dataset": "20news"} for row in paper_rows(cell.candidates[0], [15.0, 15.0], 0.1)
+        ]
+        for form in ("md", "html"):
+            text = str(show("paper-table-2", cell.candidates[0], rows, form, 2, features))
+            assert ("minilm: all-MiniLM-L6-v2" in text) == (features == "minilm")
+        assert as_lines(results([cell], rows))[0][-2:] == ["+0.00", within]
 
 
 def test_the_figures_page_stands_alone() -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,12 +110,6 @@ def test_damaged_files_are_one_clear_error(tmp_path: Path) -> None:
     other.write_text(json.dumps(options))
     with pytest.raises(DataFormatError, match="the options do not fit the weights: RNN_0"):
         ElmoEncoder(other, WEIGHTS).fit(["a"])
-    for change, message in (({"n_layers": 1}, "has more layers"), ({"n_layers": 0}, "does not describe an ELMo")):
-        fewer = json.loads(OPTIONS.read_text())
-        fewer["lstm"] |= change
-        other.write_text(json.dumps(fewer))
-        with pytest.raises(DataFormatError, match=message):
-            ElmoEncoder(other, WEIGHTS).fit(["a"])
     other.write_text("{}")
     with pytest.raises(DataFormatError, match="does not describe an ELMo"):
         ElmoEncoder(other, WEIGHTS).fit(["a"])
@@ -130,8 +125,72 @@ def test_damaged_files_are_one_clear_error(tmp_path: Path) -> None:
         ElmoEncoder(OPTIONS, lacking).fit(["a"])
     with pytest.raises(InputError, match="not there"):
         ElmoEncoder(OPTIONS, tmp_path / "nothing.hdf5").fit(["a"])
+    with pytest.raises(InputError, match=r"weights must be a file, got .* a folder"):
+        ElmoEncoder(OPTIONS, tmp_path).fit(["a"])
+    with pytest.raises(InputError, match="options must be a path, got 3"):
+        ElmoEncoder(3, 4).fit(["a"])
     with pytest.raises(InputError, match="together"):
         ElmoEncoder(OPTIONS).fit(["a"])
+
+
+FILTERS = json.loads(OPTIONS.read_text())["char_cnn"]["filters"]
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("lstm", {"n_layers": 1}, r"has RNN_0/.*Cell1"),
+        ("lstm", {"n_layers": 0}, "n_layers must be"),
+        ("lstm", {"dim": 10**12}, "dim must be"),
+        ("lstm", {"cell_clip": float("nan")}, "cell_clip must be"),
+        ("lstm", {"proj_clip": -3}, "proj_clip must be"),
+        ("lstm", {"use_skip_connections": "false"}, "use_skip_connections must be"),
+        ("char_cnn", {"n_highway": 0}, "has CNN_high_0"),
+        ("char_cnn", {"n_highway": 1}, "has CNN_high_1"),
+        ("char_cnn", {"n_highway": -1}, "n_highway must be"),
+        ("char_cnn", {"n_highway": 3}, "there is no CNN_high_2/W_transform"),
+        ("char_cnn", {"filters": FILTERS[:-1]}, "has CNN/W_cnn_4"),
+        ("char_cnn", {"max_characters_per_token": 3}, "a filter's width must be"),
+        ("char_cnn", {"max_characters_per_token": 10**9}, "max_characters_per_token must be"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(part: str, change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    options = json.loads(OPTIONS.read_text())
+    options[part] |= change
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    with pytest.raises(DataFormatError, match=f"(do not fit the weights|does not describe an ELMo).*{message}"):
+        ElmoEncoder(tmp_path / "options.json", WEIGHTS).fit(["a"])
+
+
+def test_weights_that_overflow_give_an_error_and_no_vectors(tmp_path: Path) -> None:
+    """They are finite themselves; what comes of them is not."""
+    shutil.copyfile(WEIGHTS, tmp_path / "huge.hdf5")
+    with h5py.File(tmp_path / "huge.hdf5", "a") as file:
+        values = file["RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"]
+        values[...] = 3e38 * np.sign(values[...])
+    for _ in range(2):  # nothing was kept the first time
+        with pytest.raises(DataFormatError, match="gives values that are no numbers"):
+            ElmoEncoder(OPTIONS, tmp_path / "huge.hdf5", cache=tmp_path).transform(["some words", "a"])
+
+
+def test_a_single_long_text_moves_the_bar() -> None:
+    told: list[int] = []
+    totals: list[int] = []
+
+    def advance(done: int, total: int | None = None) -> None:
+        told.append(done)
+        totals.extend([] if total is None else [total])
+
+    encoder = ElmoEncoder(OPTIONS, WEIGHTS, tokens_at_once=50, cache=False)
+    list(encoder._encode(["word " * 300], advance))
+    assert len(told) > 10
+    assert [sum(told)] == totals == [2 * 302]
+
+
+def test_files_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(REFERENCE))
+    encoder = ElmoEncoder("~/options.json", "~/lm_weights.hdf5", cache=False)
+    assert (encoder.transform(["a"]) == ElmoEncoder(OPTIONS, WEIGHTS, cache=False).transform(["a"])).all()
 
 
 def test_without_the_original_weights_the_error_says_where_to_put_them(
@@ -141,5 +200,9 @@ def test_without_the_original_weights_the_error_says_where_to_put_them(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name, source in ORIGINAL.items():
         monkeypatch.setitem(ORIGINAL, name, type(source)(source.path, "http://127.0.0.1:9/" + name, None))
-    with pytest.raises(DataNotFoundError, match=r"data/elmo/elmo_2x4096.*Put the file"):
+    with pytest.raises(
+        DataNotFoundError, match=r"looked in .*data/elmo, .*\(no connection\)\. Put the files"
+    ) as caught:
         ElmoEncoder().fit(["a"])
+    for source in ORIGINAL.values():
+        assert str(caught.value).count(Path(source.path).name) == 2  # what is lacking, and what PULAB_DATA is to hold

@@ -1,8 +1,12 @@
 """Encoders: what a vector is, bad texts, the cache, pipelines. The Hugging Face model is a tiny random one."""
 
+import io
 import json
 import multiprocessing
+import shutil
 import sqlite3
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +106,9 @@ def test_odd_texts_give_numbers_and_the_same_text_the_same_vector(model: Path) -
         ([b"bytes"], "got bytes at position 0"),
         (np.array([["a", "b"]], dtype=object), "one column"),
         (7, "a sequence of strings"),
+        (None, "got None. Pass a list"),
+        ((text for text in "ab"), "got generator. Pass a list"),
+        ({"a"}, "got set. Pass a list"),
     ],
 )
 def test_what_is_no_text_is_refused(texts: Any, message: str, model: Path) -> None:
@@ -113,9 +120,9 @@ def test_what_is_no_text_is_refused(texts: Any, message: str, model: Path) -> No
 def _record(monkeypatch: pytest.MonkeyPatch, encoder: Any, computed: list[str]) -> None:
     encode = encoder._encode
 
-    def spied(texts: list[str]) -> Any:
+    def spied(texts: list[str], advance: Any) -> Any:
         computed.extend(texts)
-        return encode(texts)
+        return encode(texts, advance)
 
     monkeypatch.setattr(encoder, "_encode", spied)
 
@@ -148,6 +155,8 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
         assert worker.exitcode == 0
     found = VectorCache(tmp_path, "shared").find([f"text {i}" for i in range(60)], length=3)
     assert not VectorCache(tmp_path, "shared").find(["text 1"], length=4)  # a broken line is computed again
+    VectorCache(tmp_path, "shared").keep(["no numbers"], np.full((1, 3), np.nan, dtype=np.float32))
+    assert not VectorCache(tmp_path, "shared").find(["no numbers"], length=3)  # and so is this
     assert [found[f"text {i}"][0] for i in range(60)] == list(range(60))
 
 
@@ -184,8 +193,8 @@ def test_bad_models_are_one_clear_error(model: Path, tmp_path: Path, monkeypatch
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((model / name).read_bytes())
     (tmp_path / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:300])
-    with pytest.raises(DataFormatError, match="cannot be read"):
-        SentenceEncoder(tmp_path, cache=False).transform(["a"])
+    with pytest.raises(DataFormatError, match="cannot be used"):
+        SentenceEncoder(tmp_path, cache=False).fit(["a"])
     weights = load_file(model / "model.safetensors")
     name = next(name for name in weights if "layer.1" in name)
     for damaged in ({k: v for k, v in weights.items() if k != name}, weights | {name: weights[name] * torch.nan}):
@@ -211,9 +220,99 @@ def test_bad_models_are_one_clear_error(model: Path, tmp_path: Path, monkeypatch
         SentenceEncoder("no-such-model").fit(["a"])
 
 
+def _copy(model: Path, to: Path) -> Path:
+    return Path(shutil.copytree(model, to))
+
+
+def test_a_model_whose_parts_do_not_fit_is_refused(model: Path, tmp_path: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    for change, message in (({"num_hidden_layers": 1}, "it has 1 layers, they have"), ({"vocab_size": 3}, r"\(3, 8\)")):
+        folder = _copy(model, tmp_path / "-".join(change))
+        (folder / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(DataFormatError, match=f"config.json does not fit the weights: .*{message}"):
+            SentenceEncoder(folder, layers=(-1,), cache=False).fit(["a"])
+    binary = _copy(model, tmp_path / "binary")
+    (binary / "model.safetensors").rename(binary / "pytorch_model.bin")
+    with pytest.raises(DataFormatError, match=r"holds no \*\.safetensors, and weights in other formats are not read"):
+        SentenceEncoder(binary, cache=False).fit(["a"])
+
+
+def test_a_folder_without_its_tokenizer_is_refused(model: Path, tmp_path: Path) -> None:
+    """transformers makes one of five words from nothing."""
+    from transformers import BertConfig, BertModel
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=100, **sizes)).save_pretrained(tmp_path)
+    with pytest.raises(DataFormatError, match="its tokenizer has 5 words of 100"):
+        SentenceEncoder(tmp_path, cache=False).fit(["a"])
+    wide = _copy(model, tmp_path / "other")  # a tokenizer with words that the model does not know
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(tmp_path / name, wide)
+    tokenizer = json.loads((wide / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"] |= {f"word{i}": 100 + i for i in range(50)}
+    (wide / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(DataFormatError, match="is another model's"):
+        SentenceEncoder(wide, layers=(-1,), cache=False).transform(["word7"])
+
+
+def test_weights_that_overflow_give_an_error_and_no_vectors(model: Path, tmp_path: Path) -> None:
+    folder = _copy(model, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    weights["encoder.layer.0.output.dense.weight"] = torch.full((8, 16), 3e38)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    for _ in range(2):
+        with pytest.raises(DataFormatError, match=r"SentenceEncoder\(.*gives values that are no numbers"):
+            SentenceEncoder(folder, layers=(-1,), cache=tmp_path / "vectors").transform(["chess"])
+
+
+def test_control_tokens_in_a_text_are_words_like_others(model: Path) -> None:
+    """This vocabulary has none of the pieces, so that each is as any unknown word."""
+    encoder = SentenceEncoder(model, cache=False)
+    marked, plain = encoder.transform(["[SEP] king", "x y z king"])  # "[", "SEP", "]"
+    assert np.allclose(marked, plain, atol=1e-6)
+
+
+def test_settings_that_cannot_be_are_refused(model: Path) -> None:
+    for encoder in encoders(model):
+        for name, bad in (("cache", 5), ("cache", None), ("verbose", "x")):
+            with pytest.raises(InputError, match=f"{name} must be"):
+                clone(encoder).set_params(**{name: bad}).fit(["some words"])
+    for bad in (None, ""):
+        with pytest.raises(InputError, match="model must be a name or a folder"):
+            SentenceEncoder(bad).fit(["a"])
+
+
+def test_a_cache_in_the_home_folder(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    SentenceEncoder(model, cache="~/kept").transform(["a"])
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_the_bar_appears_once_it_has_taken_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for verbose, patience, shown in ((0, 0.01, True), (0, 60, False), (1, 60, True), (-1, 0.01, False)):
+        monkeypatch.setattr("pulab.text._base.PATIENCE", patience)
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        with TfidfEncoder(verbose=verbose)._progress(True) as advance:
+            advance(0, 4)
+            time.sleep(0.2)
+            advance(4)
+        assert ("encoding" in sys.stderr.getvalue()) == shown
+
+
 def test_tfidf_needs_words_and_a_fit() -> None:
     with pytest.raises(InputError, match="no words to learn from"):
         TfidfEncoder().fit(["", "", None])
+    with pytest.raises(InputError, match=r"two words or more .* got 'hello' alone"):
+        TfidfEncoder().fit(["hello a", "hello b"])
+    with pytest.raises(InputError, match="random_state must be"):
+        TfidfEncoder(random_state="x").fit(["one text", "two texts"])
+    for alike in (["one text"], ["one text of many"] * 5):
+        assert np.isfinite(TfidfEncoder().fit_transform(alike)).all()
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(NotFittedError):

@@ -1,5 +1,6 @@
 """The command ``pulab``."""
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -226,7 +227,10 @@ def bench_show(
     specs = _specs(recipe, datasets, methods, trials, features)
     found = rows_of(specs, folder)
     if not found:
-        raise InputError(f"{folder} holds no rows of {recipe}. Run `pulab bench run {recipe}`, then pass --rows runs.")
+        asked = {"datasets": datasets, "methods": methods, "trials": trials, "features": features, "out": rows}
+        same = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in asked.items() if value is not None)
+        then = "" if rows else ", then pass --rows runs"
+        raise InputError(f"{folder} holds no such rows. Run `pulab bench run {recipe}{same}`{then}.")
     shown = show(recipe, specs, found, form, trials or 10, features or ENCODER)
     if out is None:
         print(str(shown).rstrip("\n"))

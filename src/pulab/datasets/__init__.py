@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pulab.datasets._fetch import Source, cache_folder, data_folders, fetch, find
+from pulab.datasets._fetch import Source, cache_folder, data_folders, digest_of_file, fetch, fetch_all, find
 from pulab.datasets._image import CIFAR_PLACES, MNIST, load_cifar10, load_digits, load_mnist
 from pulab.datasets._labelling import PaperSampling, PlainSampling, PUSample, Trial, make_pu
 from pulab.datasets._split import Split
@@ -30,7 +30,9 @@ __all__ = [
     "Trial",
     "cache_folder",
     "data_folders",
+    "digest_of_file",
     "fetch",
+    "fetch_all",
     "load_20news",
     "load_adult",
     "load_breast_cancer",

@@ -4,6 +4,7 @@ import os
 import tarfile
 import zlib
 from collections.abc import Collection, Iterable
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ def load_20news(positive: Collection[int | str] = range(11)) -> Split:
 def _positive_groups(positive: Collection[int | str]) -> set[str]:
     if isinstance(positive, str) or not isinstance(positive, Collection):
         raise InputError(f"positive must be a collection such as (0, 1) or ['sci.med'], got {positive!r}.")
-    names = dict(enumerate(NEWSGROUPS)) | {name: name for name in NEWSGROUPS}
-    if unknown := [group for group in positive if group not in names]:
+    names: dict[Any, str] = dict(enumerate(NEWSGROUPS)) | {name: name for name in NEWSGROUPS}
+    if unknown := [group for group in positive if not isinstance(group, Integral | str) or group not in names]:
         raise InputError(f"positive must name newsgroups by 0 to 19 or by name, got {unknown[0]!r}.")
     chosen = {names[group] for group in positive}
     if not 0 < len(chosen) < len(NEWSGROUPS):

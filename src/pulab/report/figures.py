@@ -39,6 +39,16 @@ def loss_curves(rows: Rows, term: str, title: str) -> str:
 
 def figure_2(curves: Sequence[Curve], form: str = "svg") -> str | bytes:
     """The paper's Figure 2: a panel per data set, a line per training; a dotted line where labels begin to move."""
+    figure = draw_figure_2(curves)
+    if form == "svg":
+        return _svg(figure)
+    out = io.BytesIO()
+    figure.savefig(out, format=form, dpi=160, facecolor="white")
+    return out.getvalue()
+
+
+def draw_figure_2(curves: Sequence[Curve]) -> Figure:
+    """Figure 2, not yet written."""
     panels = list(dict.fromkeys(curve.panel for curve in curves))
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
@@ -57,12 +67,15 @@ def figure_2(curves: Sequence[Curve], form: str = "svg") -> str | bytes:
         _log_scale(axes)
     for axes in places[len(panels) :]:
         axes.set_axis_off()
-    figure.legend(names.values(), names.keys(), loc="outside lower center", ncols=3, frameon=False, labelcolor=INK)
-    if form == "svg":
-        return _svg(figure)
-    out = io.BytesIO()
-    figure.savefig(out, format=form, dpi=160, facecolor="white")
-    return out.getvalue()
+    figure.legend(
+        names.values(),
+        names.keys(),
+        loc="outside lower center",
+        ncols=1 + columns,  # as many as there is room for
+        frameon=False,
+        labelcolor=INK,
+    )
+    return figure
 
 
 def _band(axes: Any, mean: Any, std: Any, method: str, label: str, style: str = "-") -> Any:

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from pulab.bench import RunSpec
+from pulab.bench.features import FEATURES
 from pulab.bench.paper import PAPER, Cell
 from pulab.report.tables import mean_std
 
@@ -104,7 +105,10 @@ HEADER = [
 
 
 def as_lines(found: Iterable[Result]) -> list[list[str]]:
-    """Ours, the paper's, the difference, and whether ours lies within the paper's standard deviation."""
+    """Ours, the paper's, the difference, and whether ours lies within the paper's standard deviation.
+
+    Of other features than the paper's the last is left open: there is nothing to be within.
+    """
     return [[str(value) for value in _line(result)] for result in found]
 
 
@@ -116,7 +120,20 @@ def _line(r: Result) -> list[object]:
     spread = "" if r.std is None else f" ± {r.std:.2f}"
     difference = r.mean - r.paper_mean
     within = "yes" if abs(difference) <= r.paper_std else ("better" if difference < 0 else "no")
+    if _is_foreign(r.features):
+        within = ""
     return [*place, f"{r.mean:.2f}{spread}", r.n, paper, f"{difference:+.2f}", within]
+
+
+def features_note(found: Iterable[Cell | Result]) -> str:
+    """A word on the features that are not the paper's, where there are any."""
+    foreign = dict.fromkeys(item.features for item in found if item.features and _is_foreign(item.features))
+    told = "; ".join(f"{name}: {FEATURES[name].summary}" for name in foreign)
+    return f"{told}; the paper's numbers are with ELMo, so that ours cannot be compared with them." if told else ""
+
+
+def _is_foreign(features: str | None) -> bool:
+    return features not in (None, "elmo")
 
 
 class Curve(NamedTuple):

@@ -39,7 +39,8 @@ def show(
         from pulab.report import figures
 
         if not curves:
-            raise InputError("there are no rows of Figure 2 to draw. Run `pulab bench run paper-figure-2` first.")
+            run = f"pulab bench run paper-figure-2 --features {features}"
+            raise InputError(f"there are no rows of Figure 2 to draw. Run `{run}`, then pass --rows runs.")
         return figures.figure_2(curves, form)
     if form in ("json", "csv"):
         found: list[Any] = paper.results(cells, rows) or paper.points(curves) or tables.cells(rows)
@@ -69,7 +70,8 @@ def table_sections(cells: Sequence[Cell], rows: Rows) -> list[Section]:
     for number in dict.fromkeys(cell.table for cell in cells):
         mine = [cell for cell in cells if cell.table == number]
         chosen = "; ".join(paper.choices(mine, rows))
-        note = f"tuned, by validation risk: {chosen}." if chosen else ""
+        notes = [paper.features_note(mine), f"tuned, by validation risk: {chosen}." if chosen else ""]
+        note = "\n\n".join(text for text in notes if text)
         sections.append(Section(paper.TITLES[number], paper.HEADER, paper.as_lines(paper.results(mine, rows)), note))
     return sections
 

