@@ -130,9 +130,9 @@ def test_bad_input() -> None:
         metrics.precision(s, [1, 0, 0, 1], prior="estimate")
     for metric in (metrics.accuracy, metrics.precision, metrics.f1, metrics.roc_auc, metrics.nnpu_risk):
         with pytest.raises(PriorError, match="labelled already"):
-            metric(s, [1, 0, 0, 1], prior=0.1, scenario="single-sample")
+            metric(s, [1, 0, 0, 1], prior=0.01, scenario="single-sample")
     with pytest.raises(PriorError, match="labelled already"):
-        metrics.precision_at_k(s, [0.2, 0.1, 0.5, 0.9], k=1, prior=0.1, scenario="single-sample")
+        metrics.precision_at_k(s, [0.2, 0.1, 0.5, 0.9], k=1, prior=0.01, scenario="single-sample")
     with pytest.raises(InputError, match="k must"):
         metrics.lift_at_k(s, [0.2, 0.1, 0.5, 0.9], k=4)
     with pytest.raises(InputError, match="scenario"):

@@ -11,6 +11,7 @@ from scipy import sparse
 from pulab import PulabWarning
 from pulab.errors import InputError
 from pulab.priors import METHODS, Sample, bbe, dedpul, elkan_noto, estimate_prior
+from pulab.priors._scores import FIT_ROWS, _some
 
 
 def two_clouds(prior: float, n_p: int, n_u: int, apart: float, seed: int, scenario: str = "case-control") -> Any:
@@ -40,6 +41,7 @@ def test_auto_finds_the_share_in_both_scenarios(prior: float, scenario: str) -> 
         X, s, truth = two_clouds(prior, 200, 2500, apart=4, seed=seed, scenario=scenario)
         found = estimate_prior(X, s, scenario=scenario, n_bootstrap=30, random_state=seed)
         assert found.interval[0] <= found.prior <= found.interval[1]
+        assert found.interval[0] <= truth <= found.interval[1]
         errors.append(found.prior - truth)
     assert np.abs(errors).mean() < 0.05
 
@@ -74,6 +76,35 @@ def test_copies_of_rows_change_nothing() -> None:
     assert found.prior == pytest.approx(truth, abs=0.08)
 
 
+def test_models_see_no_more_rows_than_they_need() -> None:
+    """Of many rows a model is trained on some, of a few labelled ones among them on all."""
+    rng = np.random.default_rng(0)
+    for n_p, n_u, wanted in ((40, 9000, 40), (8000, 9000, 2500), (9000, 100, 4900), (40, 60, 40)):
+        labelled = np.arange(n_p + n_u) < n_p
+        rows = _some(np.arange(n_p + n_u), labelled, rng)
+        assert len(rows) == len(set(rows.tolist())) == min(n_p + n_u, FIT_ROWS)
+        assert labelled[rows].sum() == wanted
+
+
+@pytest.mark.filterwarnings("ignore:class prior")
+def test_the_interval_of_auto_holds_the_truth() -> None:
+    """And with few labels its estimate is below the mean of its parts, since both err upwards."""
+    held, below = 0, 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        y = rng.random(1500) < 0.3
+        scores = np.concatenate([rng.normal(size=40) + 3, rng.normal(size=1500) + 3 * y])
+        s = np.repeat([1, 0], [40, 1500])
+        plain = estimate_prior(None, s, scores=scores, n_bootstrap=0)
+        assert plain.prior == pytest.approx(np.mean(list(plain.details["methods"].values())))
+        assert plain.interval == (plain.prior, plain.prior)
+        found = estimate_prior(None, s, scores=scores, n_bootstrap=30)
+        held += found.interval[0] <= y.mean() <= found.interval[1]
+        below += found.prior < plain.prior
+    assert held >= 18
+    assert below >= 18
+
+
 @pytest.mark.filterwarnings("ignore:class prior")
 @pytest.mark.parametrize("method", METHODS)
 def test_few_labelled_rows_are_called_out(method: str) -> None:
@@ -99,6 +130,15 @@ def test_overlapping_classes_are_called_out() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:class prior")
+def test_a_wide_interval_is_called_out() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.concatenate([rng.normal(size=60) + 1, rng.normal(size=400)])
+    found = estimate_prior(None, np.repeat([1, 0], [60, 400]), scores=scores)
+    assert found.interval[1] - found.interval[0] > 0.2
+    assert any(text.startswith("it may lie anywhere from 0.") for text in found.details["warnings"])
+
+
+@pytest.mark.filterwarnings("ignore:class prior")
 def test_all_forms_of_rows() -> None:
     X, s, _ = two_clouds(0.3, 100, 600, apart=4, seed=0)
     table = estimate_prior(X, s, n_bootstrap=0).prior
@@ -119,6 +159,11 @@ def test_bad_input() -> None:
         estimate_prior(X, np.zeros(len(X)))
     with pytest.raises(InputError, match="at least two labelled"):
         estimate_prior(X[19:], s[19:])
+    with pytest.raises(InputError, match="rows that differ"):
+        estimate_prior(np.where(s[:, None] == 1, 7.0, X), s)
+    with_gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
+    with pytest.warns(PulabWarning):
+        assert estimate_prior(with_gaps, s, n_bootstrap=5).prior < 1
     with pytest.raises(InputError, match="needs X"):
         estimate_prior(None, s)
     with pytest.raises(InputError, match="got NaN or infinity"):
@@ -127,6 +172,6 @@ def test_bad_input() -> None:
         estimate_prior(X, s, scores=["a"] * len(X))
     with pytest.raises(InputError, match="pass X"):
         estimate_prior(None, s, "tice", scores=np.zeros(len(X)))
-    with pytest.raises(ValueError, match="NaN"):
-        estimate_prior(np.full_like(X, np.nan), s)
+    with pytest.raises(ValueError, match="infinity"):
+        estimate_prior(np.full_like(X, np.inf), s)
     assert set(METHODS) == {"auto", "dedpul", "bbe", "tice", "km2", "elkan-noto"}

@@ -10,6 +10,7 @@ P and U must not have been trained on. Nothing is clipped: with few positives an
 stays above 1 as the sample grows, the prior or the scenario is wrong.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,11 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab._validation import check_choice, check_labels, check_number, check_prior
+from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_prior
 from pulab.errors import InputError, PriorError, PulabWarning
 
 Array = NDArray[np.float64]
-SCENARIOS = ("case-control", "single-sample")
 
 
 class Parts(NamedTuple):
@@ -51,16 +51,21 @@ def split(s: Any, values: Any, scenario: str) -> Parts:
 
 
 def prior_of_unlabeled(prior: float, n_labeled: int, n_unlabeled: int, scenario: str = "single-sample") -> float:
-    """The share of positives among the unlabeled rows."""
+    """The share of positives among the unlabeled rows.
+
+    In a single sample the labelled ones are taken off. A sample may by chance hold a few more of these than the prior
+    allows for, which leaves none; a prior that is too small by more than three standard deviations is refused.
+    """
     if scenario == "case-control":
         return prior
-    left = (prior * (n_labeled + n_unlabeled) - n_labeled) / n_unlabeled
-    if left < 0:
+    n = n_labeled + n_unlabeled
+    left = (prior * n - n_labeled) / n_unlabeled
+    if n_labeled > prior * n + 3 * math.sqrt(prior * (1 - prior) * n):
         raise PriorError(
             f"in a single sample the prior is the share of positives in all rows, got {prior:g}, but "
-            f"{n_labeled / (n_labeled + n_unlabeled):g} of them are labelled already. Pass a larger prior."
+            f"{n_labeled / n:g} of them are labelled already. Pass a larger prior, or scenario='case-control'."
         )
-    return left
+    return max(0.0, left)
 
 
 def _kind(array: Array) -> str:
@@ -284,10 +289,7 @@ def estimate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PulabWarning)
         band = None if prior_interval is None else _band(at, value, prior_interval)
-        found = []
-        for rows in _drawn_again(labelled, scenario, n_bootstrap, random_state):
-            with suppress(PriorError):  # by chance more rows may be labelled than the prior allows for
-                found.append(at(prior, rows))
+        found = [at(prior, rows) for rows in _drawn_again(labelled, scenario, n_bootstrap, random_state)]
     interval = tuple(map(float, np.quantile(found, (0.025, 0.975)))) if found else None
     return Estimate(value, band, interval)  # type: ignore[arg-type]  # of two
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.model_selection import StratifiedKFold
 
-from pulab._validation import check_choice, check_labels, check_number
+from pulab._validation import SCENARIOS, check_choice, check_labels, check_number
 from pulab.errors import InputError
-from pulab.metrics import METRICS, SCENARIOS
+from pulab.metrics import METRICS
 
 Index = NDArray[np.intp]
 

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ TRUSTED = (
 )
 
 
-def save_model(model: Any, folder: str | Path, *, notes: Mapping[str, Any] | None = None) -> Path:
+def save_model(model: Any, folder: str | Path) -> Path:
     """Write a fitted classifier of pulab to a folder: all of it, or nothing.
 
     Parameters
@@ -77,8 +78,6 @@ def save_model(model: Any, folder: str | Path, *, notes: Mapping[str, Any] | Non
     model : classifier of pulab, fitted
     folder : path
         A new folder, or one that holds a model, which is replaced.
-    notes : dict, optional
-        Anything that JSON can hold, to be found again in ``model.json``.
 
     Examples
     --------
@@ -95,7 +94,7 @@ def save_model(model: Any, folder: str | Path, *, notes: Mapping[str, Any] | Non
     True
     """
     content = Content()
-    document = {"kind": "classifier", "model": content.pack(model), "notes": dict(notes or {})}
+    document = {"kind": "classifier", "model": content.pack(model)}
     return write_folder(Path(folder), document, content)
 
 
@@ -166,21 +165,21 @@ def check_folder(folder: Path) -> None:
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which takes its place when all went well, and goes when not."""
     check_folder(folder)
-    unfinished, old = (folder.absolute().with_name(f"{folder.name}.{end}") for end in ("part", "old"))
-    for left in (unfinished, old):  # by one who was killed
-        shutil.rmtree(left, ignore_errors=True)
+    place = folder.resolve()  # what a link points to, not the link
+    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    unfinished, old = beside / "new", beside / "old"
     try:
         unfinished.mkdir()
         yield unfinished
-        if folder.exists():
-            folder.rename(old)
-        unfinished.rename(folder)
+        if place.exists():
+            place.rename(old)
+        unfinished.rename(place)
     except BaseException:  # a full disk, Ctrl-C
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if old.exists() and not folder.exists():
-            old.rename(folder)
+        if old.exists() and not place.exists():
+            old.rename(place)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], "Content"]:
@@ -248,10 +247,8 @@ class Content:
         """A value as JSON: plain ones as they are, all others as ``{kind: …}``."""
         if isinstance(value, np.generic):
             value = value.item()
-        if value is None or isinstance(value, bool | int | str):
+        if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
             return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": str(value)}
         if isinstance(value, list) and not _all_fitted(value):
             return [self.pack(item) for item in value]
         for kind, (is_kind, pack, _) in KINDS.items():
@@ -436,7 +433,11 @@ def _comes_from(package: str) -> Callable[[Any], bool]:
 
 # kind: (whether a value is of it, how it is packed, how it is unpacked)
 KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., Any]]] = {
-    "float": (lambda v: False, str, lambda content, inner, module: float(inner)),
+    "float": (
+        lambda v: isinstance(v, float),
+        lambda content, v: str(v),  # NaN and infinity, which JSON does not have
+        lambda content, inner, module: float(inner),
+    ),
     "tuple": (
         lambda v: isinstance(v, tuple),
         lambda content, v: [content.pack(item) for item in v],

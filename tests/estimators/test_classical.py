@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUBoostingClassifier, PulabWarning
 from pulab.bench.methods import METHODS
+from pulab.errors import InputError
 from pulab.estimators._boosting import NNPUGradients
 from tests.conftest import Blobs
 
@@ -65,6 +66,7 @@ def test_probabilities_add_up_to_the_prior_and_decisions_follow_it(key: str, sce
     assert shares[0] <= shares[1] + 0.01 <= shares[2] + 0.02
 
 
+@pytest.mark.filterwarnings("ignore:class prior")  # with 60 labelled rows a doubt too many may be raised
 @pytest.mark.parametrize("key", MADE)
 def test_labels_and_rows_of_other_kinds(key: str) -> None:
     data = Blobs("case-control")
@@ -143,7 +145,7 @@ def test_bad_input(key: str) -> None:
     for params, message in (
         ({"prior": 1.2}, "prior must be"),
         ({"scenario": "one"}, "scenario must be"),
-        ({"scenario": "single-sample", "prior": 0.01}, "labelled positive already"),
+        ({"scenario": "single-sample", "prior": 0.01}, "labelled already"),
     ):
         with pytest.raises(ValueError, match=message):
             made(key, **params).fit(data.X, data.s)
@@ -186,3 +188,24 @@ def test_boostings_gradient_is_that_of_the_risk(scenario: str) -> None:
         assert np.allclose(gradient / n, slopes, atol=1e-6)
         assert (2 * curvature / n >= np.array(bends) - 1e-6).all()
         assert (curvature > 0).all()
+
+
+def test_bagging_calibrates_on_the_population_where_only_a_part_is_scored() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(6000) < 0.3
+    X = rng.normal(size=(6000, 3)) + 2.0 * y[:, None]
+    s = (y & (rng.random(6000) < 0.5)).astype(int)
+    shared = {"n_estimators": 10, "prior": 0.3, "scenario": "single-sample", "random_state": 0}
+    means = [
+        BaggingPUClassifier(oob_rows=rows, **shared).fit(X, s).predict_proba(X)[:, 1].mean() for rows in (None, 1500)
+    ]
+    assert abs(means[0] - means[1]) < 0.02
+
+
+def test_boosting_takes_gaps() -> None:
+    data, unseen = Blobs("case-control"), Blobs("case-control", seed=1)
+    gaps = np.where(np.random.default_rng(0).random(data.X.shape) < 0.1, np.nan, data.X)
+    clf = NNPUBoostingClassifier(prior=0.4, random_state=0).fit(gaps, data.s)
+    assert clf.score(unseen.X, unseen.y_true) > 0.9
+    with pytest.raises(InputError, match="contains NaN"):
+        ElkanNotoClassifier(prior=0.4).fit(gaps, data.s)

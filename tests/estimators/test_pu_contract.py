@@ -375,7 +375,7 @@ def test_without_a_prior_there_is_a_warning_and_an_impossible_one_is_refused() -
     data = Blobs("single-sample")
     with pytest.warns(PulabWarning, match=r"no prior was given: taking 0\.5"):
         assert JointPUClassifier(epochs=2).fit(data.X, data.s).prior_ == 0.5
-    with pytest.raises(ValueError, match=r"0\.15 of them are labelled positive already"):
+    with pytest.raises(ValueError, match=r"0\.15 of them are labelled already"):
         JointPUClassifier(prior=0.1, scenario="single-sample").fit(data.X, data.s)
 
 

@@ -244,7 +244,7 @@ def test_the_headline() -> None:
     assert "Calling every row negative gives 79 %." in page
     for heading in ("How many positives", "How far down", "first candidates", "How good", "What the model goes by"):
         assert heading in page
-    split = SUMMARY | {"prior": SUMMARY["prior"] | {"methods": {"dedpul": 0.1, "bbe": 0.4}}}
+    split = SUMMARY | {"prior": SUMMARY["prior"] | {"warnings": ["dedpul says 0.10 and bbe says 0.40: they disagree"]}}
     assert "The estimators do not agree" in model_page(split)
 
 

@@ -80,8 +80,11 @@ def write_whole(path: Path, content: str | bytes) -> None:
         target.write_bytes(raw)
     else:
         unfinished = target.with_name(f"{target.name}.part")
-        unfinished.write_bytes(raw)
-        unfinished.replace(target)
+        try:
+            unfinished.write_bytes(raw)
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
     err.print(f"wrote {path}", markup=False)
 
 

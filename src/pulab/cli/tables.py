@@ -42,7 +42,7 @@ def fit(
     from pulab.tables import fit_table
 
     check_folder(out)
-    with console.steps() as step, _warnings_on_stderr(quiet=True):
+    with console.steps() as step:
         model = fit_table(
             table,
             label,
@@ -91,8 +91,8 @@ def prior(
     """Estimate the share of positives in a table."""
     from pulab.tables import estimate_table_prior
 
-    with _warnings_on_stderr():
-        data, found = estimate_table_prior(
+    with _warnings_as_lines():
+        found = estimate_table_prior(
             table, label, positive=positive, scenario=scenario, method=method, random_state=seed
         )
     if as_json:
@@ -109,7 +109,7 @@ def prior(
         return
     low, high = found.interval
     of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
-    console.err.print(f"{data.name}: {data.counts}", markup=False, highlight=False)
+    console.err.print(f"{table.name}: {found.details['rows']}", markup=False, highlight=False)
     line = f"{found.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
     parts = ", ".join(f"{name} {value:.3f}" for name, value in found.details["methods"].items())
     console.out.print(f"{line} ({parts})", markup=False, highlight=False)
@@ -180,6 +180,9 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
         item = figures[name]
         ends = [*(item["band"] or ()), *(item["interval"] or ())]
         yield f"{name} {item['value']:.3f}, between {min(ends):.3f} and {max(ends):.3f}"
+    for column in table["columns"]:
+        if column["kind"] == "left out":
+            yield f"! Column {column['name']!r} was left out: {column['note']}."
     for text in summary["warnings"]:
         yield f"! {text}"
 
@@ -189,11 +192,11 @@ def _cell(value: Any) -> str:
 
 
 @contextmanager
-def _warnings_on_stderr(quiet: bool = False) -> Iterator[None]:
-    """Our own warnings as lines, not as Python prints them; quiet where they come out elsewhere."""
+def _warnings_as_lines() -> Iterator[None]:
+    """Our own warnings as lines on stderr, not as Python prints them."""
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
         warnings.simplefilter("always", PulabWarning)
         yield
-    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, PulabWarning)):
-        if not quiet:
-            console.err.print(f"! {text}", markup=False, highlight=False)
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        console.err.print(f"! {text}", markup=False, highlight=False)

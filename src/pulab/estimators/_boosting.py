@@ -292,9 +292,14 @@ def _varies(X: Any) -> bool:
     return bool(((high > low) | (np.isnan(X).any(axis=0) & ~np.isnan(low))).any())
 
 
+def backends() -> list[str]:
+    """Those that are installed."""
+    return [name for name in BACKENDS if importlib.util.find_spec(name) is not None]
+
+
 def _installed(backend: str) -> str:
     wanted = BACKENDS if backend == "auto" else (backend,)
     for name in wanted:
-        if importlib.util.find_spec(name) is not None:
+        if name in backends():
             return name
     raise InputError(f"NNPUBoostingClassifier needs {' or '.join(wanted)}. Run: pip install 'pulab[boost]'.")

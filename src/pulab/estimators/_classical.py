@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -89,8 +90,7 @@ class TablePUClassifier(PUClassifier):
             prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
             self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
             scores = self._learn(X, positive, rng)
-        held_out = np.isfinite(scores)
-        self.calibrator_ = PUCalibrator(prior, self.scenario).fit(scores[held_out], positive[held_out])
+        self.calibrator_ = PUCalibrator(prior, self.scenario).fit(*_of_the_population(scores, positive, rng))
         self.scores_ = np.empty(len(scores))
         self.scores_[order] = scores
         return self
@@ -130,13 +130,27 @@ class TablePUClassifier(PUClassifier):
 
 def _squeezed(scores: Array, like: Array) -> Array:
     """Any scores strictly between 0 and 1, in the same order."""
-    return np.asarray(expit((scores - np.median(like)) / (4 * (like.std() or 1.0))))
+    return np.asarray(expit(np.clip((scores - np.median(like)) / (4 * (like.std() or 1.0)), -30, 30)))
 
 
-def _copy_of(estimator: Any) -> Any:
+def _of_the_population(scores: Array, positive: Marks, rng: np.random.Generator) -> tuple[Array, Marks]:
+    """Held-out scores and labels in which labelled rows have the share that they have among all rows.
+
+    Where only a part of U was scored, copies of its rows stand for the others.
+    """
+    rows = np.flatnonzero(np.isfinite(scores))
+    p, u = rows[positive[rows]], rows[~positive[rows]]
+    n_u = round((~positive).sum() * len(p) / positive.sum())
+    rows = np.concatenate([p, u, rng.choice(u, max(0, n_u - len(u)))]) if len(u) < n_u else rows
+    return scores[rows], positive[rows]
+
+
+def _copy_of(estimator: Any, X: Any) -> Any:
     """An unfitted copy; of nothing, logistic regression of standardised features."""
     if estimator is None:
-        return make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
+        # Not centred, a column such as a year lies thousands of deviations from zero, and the solver gives up.
+        scale = StandardScaler(with_mean=not sparse.issparse(X))
+        return make_pipeline(scale, LogisticRegression(max_iter=1000))
     return clone(estimator)
 
 
@@ -156,7 +170,8 @@ class ElkanNotoClassifier(TablePUClassifier):
 
     The label frequency c, the share of positives that is labelled, follows from the prior. Two forms:
 
-    - ``"scale"``: one classifier of labelled against unlabeled rows; its probability divided by c.
+    - ``"scale"``: one classifier of labelled against unlabeled rows. Dividing its probability by c would exceed 1 where
+      it errs; the calibrator does the same within bounds, from held-out scores.
     - ``"weights"``: such a classifier gives every unlabeled row the weight with which it counts as a positive, and a
       second one learns from the weighted rows.
 
@@ -211,6 +226,7 @@ class ElkanNotoClassifier(TablePUClassifier):
             return labelled
         n_p, n_u = positive.sum(), (~positive).sum()
         c = n_p / (self.prior_ * len(positive) if self.scenario == "single-sample" else n_p + self.prior_ * n_u)
+        c = min(c, 1.0)  # by chance a sample may hold more labelled rows than the prior allows for
         weight = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(labelled), 0, 1))
         self.model_ = self._fitted(X, positive, weight)
         return self._out_of_fold(X, positive, rng, weight)
@@ -227,7 +243,7 @@ class ElkanNotoClassifier(TablePUClassifier):
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
         """A copy of the classifier, fitted to labels or, with weights, to every row as a positive and as a negative."""
-        model = _copy_of(self.estimator)
+        model = _copy_of(self.estimator, X)
         if weight is None:
             return model.fit(X, positive.astype(int))
         rows = np.concatenate([np.arange(len(weight)), np.flatnonzero(weight < 1)])
@@ -426,11 +442,11 @@ class TwoStepPUClassifier(TablePUClassifier):
         spies = rng.choice(labelled, n_spies, replace=False)
         seen = positive.copy()
         seen[spies] = len(labelled) == 1  # a single positive cannot be spared
-        first = logits_of(_copy_of(self.estimator).fit(X, seen.astype(int)), X)
+        first = logits_of(_copy_of(self.estimator, X).fit(X, seen.astype(int)), X)
         below = int((first[unlabeled] < np.quantile(first[spies], self.tolerance)).sum())
         share = prior_of_unlabeled(self.prior_, len(labelled), len(unlabeled), self.scenario)
         room = math.ceil((1 - share) * len(unlabeled))
         n_negatives = max(1, min(below, room) or room // 2)
         negatives = unlabeled[np.argsort(first[unlabeled], kind="stable")[:n_negatives]]
         rows = np.concatenate([labelled, negatives])
-        return _copy_of(self.estimator).fit(X[rows], positive[rows].astype(int)), n_negatives
+        return _copy_of(self.estimator, X).fit(X[rows], positive[rows].astype(int)), n_negatives

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulab._validation import check_prior
-from pulab.errors import PriorError, PulabWarning
+from pulab.errors import PulabWarning
+from pulab.metrics import prior_of_unlabeled
 from pulab.priors import estimate_prior
 
 
@@ -16,7 +17,7 @@ def resolve_prior(
 ) -> tuple[float, tuple[float, float]]:
     """The prior and between which values it lies."""
     if isinstance(prior, str) and prior == "estimate":
-        found = estimate_prior(X, positive.astype(int), scenario=scenario, random_state=seed % 2**31)
+        found = estimate_prior(X, positive.astype(int), scenario=scenario, random_state=seed)
         return found.prior, found.interval
     if prior is None:
         warnings.warn(
@@ -25,10 +26,6 @@ def resolve_prior(
             stacklevel=5,
         )
         return 0.5, (0.5, 0.5)
-    told, labelled = check_prior(prior), float(positive.mean())
-    if scenario == "single-sample" and told < labelled:
-        raise PriorError(
-            f"in a single sample the prior is the share of positives in all rows; got {told:g}, but {labelled:g} "
-            "of them are labelled positive already. Pass a larger prior, or scenario='case-control'."
-        )
+    told = check_prior(prior)
+    prior_of_unlabeled(told, int(positive.sum()), int((~positive).sum()), scenario)  # refuses what cannot be
     return told, (told, told)

@@ -8,27 +8,24 @@ population, which in a single sample holds the labelled rows, too.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
-from sklearn.pipeline import make_pipeline
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
-from pulab._validation import check_choice, check_labels, check_number
+from pulab._validation import SCENARIOS, check_choice, check_labels, check_number
 from pulab.errors import InputError, PulabWarning
-from pulab.metrics import SCENARIOS, separation
 from pulab.priors._from_rows import km2, tice
 from pulab.priors._from_scores import bbe, dedpul, density_ratio, elkan_noto, shows_pure_positives
 from pulab.priors._sample import Array, Sample
+from pulab.priors._scores import out_of_fold
 
 __all__ = [
     "METHODS",
@@ -45,6 +42,7 @@ __all__ = [
 
 Estimator = Callable[[Sample, np.random.Generator], float]
 CAREFUL = 0.1  # estimates that lie further apart than this disagree
+WIDE = 0.2  # limits that lie further apart than this say little
 FEW = 50  # labelled rows, below which nothing is sure
 
 
@@ -76,17 +74,26 @@ def estimate_prior(
     s : array of shape (n,)
         1 for a known positive, 0 for an unlabeled row; also read: whatever ``fit`` reads.
     method : {"auto", "dedpul", "bbe", "tice", "km2", "elkan-noto"}
-        "auto" is the mean of DEDPUL and BBE, with a warning where they disagree or where no region of pure positives
-        is in sight.
+        "auto" is the mean of DEDPUL and BBE; where fewer than 50 rows are labelled, less half of the bias that it shows
+        in samples simulated after this one. It warns where the two disagree, where no region of pure positives is in
+        sight, where fewer than 50 rows are labelled and where the interval is wide.
     scenario : {"case-control", "single-sample"}
         Whether the unlabeled rows are the population, or labelled and unlabeled rows together are.
     random_state : int, RandomState or None
-        For folds, subsamples and the bootstrap.
+        For folds, models, subsamples and what is drawn again.
     scores : array of shape (n,), optional
-        How much each row looks like a labelled one, by a model that has not seen it. Without them a logistic model and
-        boosted trees are trained in five folds, and the one that tells P from U better is taken.
+        How much each row looks like a labelled one, by a model that has not seen it. Without them a logistic model, a
+        kernel model and trees are trained in five folds, and the one that tells P from U best is taken.
     n_bootstrap : int
-        Samples to draw again for the interval; 0: the interval is the estimate alone.
+        Samples to draw or simulate for the interval and for the bias of "auto"; 0: the interval is the estimate alone,
+        and no bias is taken off.
+
+    Notes
+    -----
+    ``details`` holds the reasons to doubt (``warnings``), what each method says (``methods``), and, where no scores
+    were given, how well each kind of model tells P from U (``separation``) and whose scores were taken (``scores``).
+
+    Takes some 5 s for 5,000 rows of 50 features, 10 s for 100,000 of 20, 27 s for 10,000 of 784 (one core).
 
     Examples
     --------
@@ -117,22 +124,55 @@ def estimate_prior(
         if scores is not None:
             logits = _given_scores(scores, n)[order]
         else:
-            logits = _out_of_fold(_table(X)[order], labelled, rng, details)
+            logits = out_of_fold(_table(X)[order], labelled, rng, details)
         sample = Sample(logits[labelled], logits[~labelled])
     else:
         sample = _rows(_table(X)[order], labelled, rng)
-    found = {name: function(sample, rng) for name, function in METHODS[method].parts.items()}
+    parts = METHODS[method].parts
+    found = {name: function(sample, rng) for name, function in parts.items()}
     share = float(np.mean(list(found.values())))
-    reach = [*found.values(), *_quantiles(METHODS[method].parts.values(), sample, rng, n_bootstrap)]
+    if len(parts) > 1:
+        share, reach = _corrected(share, parts.values(), sample, rng, n_bootstrap)
+    else:
+        reach = [share, *_quantiles(parts.values(), sample, rng, n_bootstrap)]
     n_p, n_u = int(labelled.sum()), int((~labelled).sum())
 
     def population(value: float) -> float:
         whole = value if scenario == "case-control" else (n_p + value * n_u) / n
         return float(np.clip(whole, 1e-6, 1 - 1e-6))
 
-    details["warnings"] = _doubts(found, sample, share)
+    details["warnings"] = _doubts(found, sample, share, reach)
     details["methods"] = {name: population(value) for name, value in found.items()}
     return PriorEstimate(population(share), (population(min(reach)), population(max(reach))), method, details)
+
+
+def _corrected(
+    share: float, parts: Collection[Estimator], sample: Sample, rng: np.random.Generator, n_bootstrap: int
+) -> tuple[float, list[float]]:
+    """The estimate and its limits, from how it errs in samples whose truth is known.
+
+    These are drawn from the labelled scores, in the share that was found, and from what then remains of the unlabeled
+    ones. Where few rows are labelled, half of the bias that shows is taken off (of 33 synthetic samples the mean
+    absolute error falls from .052 to .038); where more are, that is of no use (.023 and .024). The limits are 2.5
+    standard deviations below the estimate with all of the bias taken off and above that with none, since how much of it
+    there is in truth cannot be known; on synthetic samples they hold the truth in 96 % where there is a region of pure
+    positives, and 95 % quantiles in 79 %.
+    """
+    positive, unlabeled = sample.thinned(20_000)
+    negative = 1 - np.minimum(share * density_ratio(Sample(positive, unlabeled)), 1)
+    weights = negative / negative.sum() if negative.sum() > 0 else None
+    again = []
+    for _ in range(n_bootstrap):
+        hidden = rng.binomial(len(unlabeled), share)
+        others = rng.choice(unlabeled, len(unlabeled) - hidden, p=weights)
+        drawn = Sample(rng.choice(positive, len(positive)), np.concatenate([rng.choice(positive, hidden), others]))
+        again.append(np.mean([function(drawn, rng) for function in parts]))
+    if not again:
+        return share, [share]
+    bias, margin = np.mean(again) - share, 2.5 * np.std(again)
+    limits = [share - max(bias, 0) - margin, share - min(bias, 0) + margin]
+    taken_off = bias / 2 if len(sample.positive) < FEW else 0.0
+    return float(np.clip(share - taken_off, 0, 1)), np.clip(limits, 0, 1).tolist()
 
 
 def _quantiles(
@@ -140,18 +180,21 @@ def _quantiles(
 ) -> Iterator[float]:
     """Between which values 95 % of each method's estimates lie, over samples that are drawn again."""
     slow = sample.positive.ndim > 1
+    sample = sample if slow else sample.thinned(20_000)
     again = [sample.drawn_again(rng) for _ in range(min(n_bootstrap, 10) if slow else n_bootstrap)]
     for function in parts:
         yield from np.quantile([function(other, rng) for other in again], (0.025, 0.975)) if again else ()
 
 
-def _doubts(found: dict[str, float], sample: Sample, share: float) -> list[str]:
+def _doubts(found: dict[str, float], sample: Sample, share: float, reach: list[float]) -> list[str]:
     """Why the estimate may not be trusted; each reason is a warning, too."""
     said = []
     if len(sample.positive) < FEW:
         said.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
     if share > 0.99:
         said.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
+    if max(reach) - min(reach) > WIDE:
+        said.append(f"it may lie anywhere from {min(reach):.2f} to {max(reach):.2f} of the unlabeled rows")
     if len(found) > 1:
         if max(found.values()) - min(found.values()) > CAREFUL:
             said.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in found.items())}: they disagree")
@@ -199,13 +242,16 @@ def _given_scores(scores: Any, n: int) -> Array:
 
 
 def _table(X: Any) -> Any:
-    """Any rows as a table; images are flattened, sparse rows stay sparse."""
+    """Any rows as a table; images are flattened, sparse rows stay sparse, gaps are filled with the median."""
     if X is None:
         raise InputError("this method looks at the rows themselves: pass X.")
     if sparse.issparse(X):
         return check_array(X, accept_sparse="csr", dtype=np.float64)
-    array = check_array(X, allow_nd=True, dtype=np.float64)
-    return array.reshape(len(array), -1)
+    array = check_array(X, allow_nd=True, dtype=np.float64, ensure_all_finite="allow-nan")
+    array = array.reshape(len(array), -1)
+    if np.isnan(array).any():
+        array = SimpleImputer(strategy="median", keep_empty_features=True).fit_transform(array)
+    return array
 
 
 def _rows(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generator) -> Sample:
@@ -215,54 +261,3 @@ def _rows(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generator) -> 
     dense = np.asarray(part.todense() if sparse.issparse(part) else part, dtype=np.float64)
     dense = StandardScaler().fit_transform(dense)
     return Sample(dense[labelled], dense[~labelled])
-
-
-def _out_of_fold(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generator, details: dict[str, Any]) -> Array:
-    """Logits of being labelled, by models that have not seen the row; of two kinds of model the better one's."""
-    n_splits = int(min(5, labelled.sum(), (~labelled).sum()))
-    if n_splits < 2:
-        raise InputError(
-            f"estimating the prior needs at least two labelled and two unlabeled rows, got {labelled.sum()} and "
-            f"{(~labelled).sum()}. Pass prior=… instead."
-        )
-    seed = int(rng.integers(2**31))
-    scale = StandardScaler(with_mean=not sparse.issparse(table))
-    models: dict[str, Any] = {
-        "logistic": make_pipeline(scale, LogisticRegression(class_weight="balanced", max_iter=300)),
-        "trees": HistGradientBoostingClassifier(
-            max_leaf_nodes=15, l2_regularization=1.0, class_weight="balanced", random_state=seed
-        ),
-    }
-    if sparse.issparse(table):
-        del models["trees"]
-    folds = _folds_of_whole_groups(table, labelled, n_splits, rng)
-    found: dict[str, Array] = {}
-    for name, model in models.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # lbfgs that stops early gives scores that are good enough
-            found[name] = cross_val_predict(model, table, labelled.astype(int), cv=folds, method="decision_function")
-    told_apart = {name: separation(g[labelled], g[~labelled]) for name, g in found.items()}
-    # Noise flatters the larger of two figures, and simple scores are smoother: trees must be better by a little.
-    better = max(told_apart, key=lambda name: told_apart[name] + (0.005 if name == "logistic" else 0))
-    details |= {"scores": better, "separation": told_apart}
-    return found[better]
-
-
-def _folds_of_whole_groups(
-    table: Any, labelled: NDArray[np.bool_], n_splits: int, rng: np.random.Generator
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Folds with their share of labelled rows, in which copies of a row stay together: else a model would know them."""
-    rows = (
-        [table[i].data.tobytes() + table[i].indices.tobytes() for i in range(table.shape[0])]
-        if (sparse.issparse(table))
-        else [row.tobytes() for row in table]
-    )
-    numbers: dict[bytes, int] = {}
-    group = np.array([numbers.setdefault(row, len(numbers)) for row in rows])
-    has_label = np.zeros(len(numbers), dtype=bool)
-    has_label[group[labelled]] = True
-    fold_of_group = np.empty(len(numbers), dtype=int)
-    for members in (np.flatnonzero(has_label), np.flatnonzero(~has_label)):
-        fold_of_group[rng.permutation(members)] = np.arange(len(members)) % n_splits
-    fold = fold_of_group[group]
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]

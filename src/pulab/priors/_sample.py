@@ -17,3 +17,7 @@ class Sample(NamedTuple):
     def drawn_again(self, rng: np.random.Generator) -> "Sample":
         """As many of each, with replacement."""
         return Sample(*(part[rng.integers(len(part), size=len(part))] for part in self))
+
+    def thinned(self, n: int) -> "Sample":
+        """Every so many of the sorted scores, so that no part holds more than n."""
+        return Sample(*(np.sort(part)[:: -(-len(part) // n)] for part in self))

@@ -82,9 +82,16 @@ def model_page(summary: Mapping[str, Any]) -> str:
         kinds=_kinds(s["table"]["columns"]),
         most=MOST_FEATURES,
         width=lambda share: Scale(0, 1).at(finite(share) or 0),
+        of_models=lambda share: _of_models(share, s["folds"]),
     )
     # Text from a broken file may hold half a character, which no file can be written with.
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _of_models(share: Any, n_models: Any) -> str:
+    """A share of models as how many of them it is."""
+    part, whole = finite(share), finite(n_models)
+    return percent(share) if part is None or not whole else f"{round(part * whole)} of {count(whole)}"
 
 
 def _filled(given: Any, blank: Any) -> Any:
@@ -157,7 +164,7 @@ def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
         positives=None if prior is None or rows is None else prior * rows,
         hidden=None if prior is None else hidden(prior),
         hidden_between=None if between is None else limits([hidden(end) for end in between]),
-        agree=max(estimates) - min(estimates) <= max(0.02, (prior or 0) / 4) if len(estimates) > 1 else None,
+        agree=not any("disagree" in text for text in s["prior"]["warnings"]) if len(estimates) > 1 else None,
         first=first,
         right=min(max(first.precision or 0.0, 0.0), 1.0) if first else None,
         mostly_right=max((point.k for point in rated if (point.precision or 0) >= 0.5), default=None),

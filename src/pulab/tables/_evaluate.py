@@ -1,21 +1,22 @@
 """What held-out scores say of a model: figures with bands, curves, what matters, what is odd."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from pulab.calibration import PUCalibrator, among_unlabeled
-from pulab.errors import InputError, PriorError
-from pulab.metrics import METRICS, estimate, prior_of_unlabeled, separation
+from pulab.metrics import METRICS, estimate, roc_auc, separation
+from pulab.priors import PriorEstimate
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
-SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu", "zero_one_risk")
+SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
 
 
-def figures(labelled: Marks, probability: Array, prior: Any, scenario: str) -> list[dict[str, Any]]:
+def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[dict[str, Any]]:
     """The figures of the report, each with its band over the prior's interval and its sampling interval."""
     n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows again
     found = []
@@ -45,7 +46,7 @@ def distributions(labelled: Marks, probability: Array, bins: int = 40) -> dict[s
 
 
 def review(
-    labelled: Marks, score: Array, prior: Any, scenario: str, rng: np.random.Generator, points: int = 30
+    labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, rng: np.random.Generator, points: int = 30
 ) -> list[dict[str, Any]]:
     """Precision and recall among the unlabeled rows, against how many of the top candidates are looked at.
 
@@ -66,7 +67,10 @@ def review(
         return np.asarray(np.cumsum(p)[counts - 1] / counts)
 
     groups = [np.flatnonzero(labelled), np.flatnonzero(~labelled)]
-    again = [np.concatenate([rng.choice(group, len(group)) for group in groups]) for _ in range(20)]
+    again = [
+        np.concatenate([rng.choice(group, len(group)) for group in groups])
+        for _ in range(int(np.clip(2_000_000 / len(score), 20, 100)))
+    ]
     drawn = np.quantile([precisions(prior.prior, rows) for rows in again], (0.025, 0.975), axis=0)
     reach = np.stack([*drawn, *(precisions(p) for p in (prior.prior, *prior.interval))])
     recalls = [float((positive >= unlabeled[k - 1]).mean()) for k in counts]
@@ -84,50 +88,58 @@ def review(
     ]
 
 
-def _wilson(share: float, n: int, z: float = 1.96) -> list[float]:
+def _wilson(share: float, n: int) -> list[float]:
     """Wilson's 95 % interval of a share: never outside 0 and 1, even for few rows."""
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return [float(max(0.0, middle - half)), float(min(1.0, middle + half))]
+    return list(binomtest(round(share * n), n).proportion_ci(method="wilson"))
 
 
-def importances(
-    scores_of: Callable[[Any], Array], X: Any, labelled: Marks, groups: dict[str, list[int]], rng: np.random.Generator
-) -> list[dict[str, Any]]:
-    """How much worse held-out labelled rows are told from unlabeled ones once a column is shuffled; thrice."""
-    rows = np.concatenate([_some(np.flatnonzero(marks), 2000, rng) for marks in (labelled, ~labelled)])
-    X, marks = X[rows], labelled[rows]
+class Part(NamedTuple):
+    """A fold's held-out rows, which of them are labelled, and how the fold's model scores rows."""
 
-    def auc(table: Any) -> float:
-        score = scores_of(table)
-        return separation(score[marks], score[~marks])
+    X: Any
+    labelled: Marks
+    scores_of: Callable[[Any], Array]
 
-    whole = auc(X)
-    found = []
-    for name, columns in groups.items():
-        falls = []
-        for _ in range(3):
-            shuffled = X.copy()
-            shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
-            falls.append(whole - auc(shuffled))
-        found.append({"name": name, "importance": float(np.mean(falls)), "std": float(np.std(falls))})
-    return sorted(found, key=lambda item: -item["importance"])
+
+def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[dict[str, Any]]:
+    """How much worse held-out labelled rows are told from unlabeled ones once a column is shuffled; fold by fold."""
+    found: dict[str, list[float]] = {name: [] for name in groups}
+    for X, labelled, scores_of in parts:
+        rows = np.concatenate([_some(np.flatnonzero(some), 2000, rng) for some in (labelled, ~labelled)])
+        marks = labelled[rows]
+        whole = _auc(scores_of(X[rows]), marks)
+        for name, columns in groups.items():
+            shuffled = X[rows]
+            shuffled[:, columns] = shuffled[rng.permutation(len(rows))][:, columns]
+            found[name].append(whole - _auc(scores_of(shuffled), marks))
+    items = [{"name": name, "importance": np.mean(falls), "std": np.std(falls)} for name, falls in found.items()]
+    return sorted(items, key=lambda item: -item["importance"])
+
+
+def _auc(score: Array, marks: Marks) -> float:
+    return separation(score[marks], score[~marks])
 
 
 def oddities(
-    labelled: Marks, score: Array, probability: Array, prior: Any, scenario: str, features: Sequence[dict[str, Any]]
+    labelled: Marks,
+    score: Array,
+    probability: Array,
+    prior: PriorEstimate,
+    scenario: str,
+    features: Sequence[dict[str, Any]],
 ) -> list[str]:
     """What a careful reader should know, in plain words."""
     said = []
-    n_p, n_u = int(labelled.sum()), int((~labelled).sum())
+    n_p = int(labelled.sum())
     told_apart = separation(score[labelled], score[~labelled])
-    called = float((probability > 0.5).mean())
+    s, decided = labelled.astype(int), probability > 0.5
+    called = float(decided.mean() if scenario == "single-sample" else decided[~labelled].mean())
     if n_p < 50:
         said.append(f"Only {n_p} rows are labelled: every figure here is rough. A hundred or more make it firm.")
-    if told_apart < 0.6:
+    if roc_auc(s, score, prior=prior.prior, scenario=scenario) < 0.6:
         said.append(
-            f"The model can hardly tell labelled rows from unlabeled ones (AUC {told_apart:.2f}; 0.5 is chance). The "
-            "columns may carry nothing about the label."
+            "The model can hardly tell positives from negatives (ROC AUC below 0.6; 0.5 is chance). The columns may "
+            "carry nothing about the label."
         )
     if called > 0.95 and prior.prior < 0.9:
         said.append(
@@ -141,31 +153,28 @@ def oddities(
             "Labelled rows can be told from the unlabeled ones nearly without error. Either hardly any positives are "
             f"left among these, or a column gives the label away, say one that was filled in afterwards.{giveaway}"
         )
-    try:
-        prior_of_unlabeled(prior.prior, n_p, n_u, scenario)
-    except PriorError as error:
-        said.append(f"The prior cannot be right: {error}")
     return said
 
 
 def labelling_bias(X: Any, labelled: Marks, probability: Array, rng: np.random.Generator) -> str:
     """A warning where labelled rows can be told from the unlabeled rows that are likely positive; else nothing.
 
-    If any positive is as likely to be labelled as any other, they look alike. As many likely ones are taken as there
-    are labelled rows, each with its probability's chance, and a forest tries to tell the two apart out of fold.
+    If any positive is as likely to be labelled as any other, they look alike. Unlabeled rows are drawn each with its
+    probability, given that it is unlabeled, as many as there are labelled ones at most, and a forest tries to tell the
+    two apart out of fold.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import cross_val_predict
 
-    drawn = np.flatnonzero(~labelled & (rng.random(len(labelled)) < probability))
+    unlabeled = np.flatnonzero(~labelled)
+    drawn = unlabeled[rng.random(len(unlabeled)) < probability]
     size = min(len(drawn), int(labelled.sum()), 2000)
     if size < 50:
         return ""
     rows = np.concatenate([_some(np.flatnonzero(labelled), size, rng), _some(drawn, size, rng)])
-    marks = np.repeat([1, 0], size)
+    marks = np.repeat([True, False], size)
     forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=int(rng.integers(2**31)))
-    share = cross_val_predict(forest, X[rows], marks, cv=3, method="predict_proba")[:, 1]
-    apart = separation(share[marks == 1], share[marks == 0])
+    apart = _auc(cross_val_predict(forest, X[rows], marks, cv=3, method="predict_proba")[:, 1], marks)
     if apart < 0.75:
         return ""
     return (
@@ -180,9 +189,7 @@ def _some(rows: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[n
 
 
 def stability(scores: Sequence[Array], top: NDArray[np.intp], k: int) -> Array:
-    """In which share of the refits each of these rows is among the k with the highest scores."""
-    if not len(scores):
-        raise InputError("stability needs at least one refit.")
+    """By which share of the models each of these rows is among the k with the highest scores."""
     thresholds = [np.partition(score, -k)[-k] for score in scores]
     found = [score[top] >= threshold for score, threshold in zip(scores, thresholds, strict=True)]
     return np.asarray(np.mean(found, axis=0))

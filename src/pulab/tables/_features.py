@@ -67,4 +67,5 @@ class Features:
 
 
 def _array(frame: pl.DataFrame) -> Array:
-    return np.asarray(frame.to_numpy(), dtype=np.float32)
+    # Squares of what is larger would overflow in float32, and nothing measured is.
+    return np.clip(np.asarray(frame.to_numpy(), dtype=np.float64), -1e18, 1e18).astype(np.float32)

@@ -6,22 +6,21 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from pulab._threads import threads_for
 from pulab._validation import SCENARIOS, check_choice, check_number, check_prior
 from pulab.bench.methods import METHODS
 from pulab.calibration import PUCalibrator
-from pulab.errors import InputError, PriorError, PulabWarning
+from pulab.errors import InputError, PulabWarning
+from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._features import Features
 from pulab.tables._frame import Column, check_column, conform, kind_of, name_of, read_table
 from pulab.tables._labels import read_labels
-from pulab.tables._model import TableModel
-from pulab.tables._summary import TableData, plain, sentences, settings, summarise
+from pulab.tables._model import RESERVED, TableModel
+from pulab.tables._summary import Asked, TableData, summarise
 from pulab.tables._work import FOLDS, Choice, OnStep, Views, Work
 
-Marks = NDArray[np.bool_]
 USABLE = tuple(key for key, m in METHODS.items() if not m.learns_from_truth and not m.needs_negatives)
 
 
@@ -38,8 +37,8 @@ def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = N
     if id is not None:
         check_column(id, frame.columns, name, "the id")
         _check_ids(frame[id], id)
-        if id == label:
-            raise InputError(f"{id!r} cannot be both the label and the id. Name two columns.")
+        if id in RESERVED:
+            raise InputError(f"the id column cannot be called {id!r}, as a column of the results is. Rename it.")
     rest = [other for other in frame.columns if other not in (label, id)]
     kinds = {other: kind_of(frame[other]) for other in rest}
     columns = [Column(other, kind) for other, (kind, _) in kinds.items() if kind != "left out"]
@@ -53,31 +52,33 @@ def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = N
 def _check_ids(values: pl.Series, name: str) -> None:
     if values.null_count():
         gaps = values.null_count()
-        raise InputError(f"{gaps:,} rows have no id in column {name!r}. Fill them in, or leave --id out.")
+        raise InputError(f"{gaps:,} rows have no id in column {name!r}. Fill them in, or leave the id out (--id).")
     if values.n_unique() < len(values):
         twice = values.filter(values.is_duplicated())[0]
         n_rows = int(values.is_duplicated().sum())
         raise InputError(
             f"ids must be different, but {n_rows:,} rows of column {name!r} share theirs, such as {twice!r}. Remove "
-            "the copies, or leave --id out."
+            "the copies, or leave the id out (--id)."
         )
 
 
 def estimate_table_prior(
-    source: Any,
+    table: Any,
     label: str,
     *,
     positive: Any = None,
     scenario: str = "single-sample",
     method: str = "auto",
     random_state: int = 0,
-) -> tuple[TableData, PriorEstimate]:
-    """The share of positives in a table, and the table as it was understood."""
-    data = prepare(source, label, positive=positive)
+) -> PriorEstimate:
+    """The share of positives in a table; ``details["rows"]`` says how many of its rows are labelled."""
+    data = prepare(table, label, positive=positive)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = Features.learn(conform(data.frame, data.columns, data.name), data.columns, random_state)
         X, s = features.filled(numbers), data.labelled.astype(int)
-        return data, estimate_prior(X, s, method=method, scenario=scenario, random_state=random_state)
+        found = estimate_prior(X, s, method=method, scenario=scenario, random_state=random_state)
+    found.details["rows"] = data.counts
+    return found
 
 
 def fit_table(
@@ -146,36 +147,25 @@ def fit_table(
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = Features.learn(conform(data.frame, data.columns, data.name), data.columns, random_state)
         X = Views(features, numbers)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", PulabWarning)
-            known = _prior(prior, X, data.labelled, scenario, random_state, on_step)
-            work = Work(X, data.labelled, known, scenario, random_state, on_step)
-            choice = Choice(method, f"{method} was asked for.", []) if method != "auto" else work.choose()
-            found = work.cross_fit(choice.method)
-            on_step("fitting to all rows", FOLDS, FOLDS + 1)
-            classifier = work.fit(choice.method, np.arange(len(data.labelled)))
+        known = _prior(prior, X, data, scenario, random_state, on_step)
+        work = Work(X, data.labelled, known, scenario, random_state, on_step)
+        choice = Choice(method, f"{method} was asked for.", []) if method != "auto" else work.choose()
+        found = work.cross_fit(choice.method)
+        on_step("fitting to all rows", FOLDS, FOLDS + 1)
+        classifier = work.fit(choice.method, np.arange(len(data.labelled)))
         on_step("looking at what was learned", FOLDS + 1, FOLDS + 1)
         calibrator = PUCalibrator(known.prior, scenario).fit(found.scores, data.labelled)
-        summary, candidates = summarise(
-            data, X, known, scenario, choice, found, calibrator, np.random.default_rng(random_state)
-        )
-    said = [str(w.message) for w in caught if issubclass(w.category, PulabWarning)]
-    summary["warnings"] = [*sentences(said), *summary["warnings"]]
-    summary["method"] |= {"class": type(classifier).__name__, "asked": method, "settings": settings(classifier)}
-    summary["prior"]["source"] = "estimated" if prior == "estimate" else "given"
-    summary |= {"seconds": time.perf_counter() - start, "random_state": random_state}
-    return TableModel(features, classifier, calibrator, data.label, id, plain(summary), candidates)
+        asked = Asked(method, prior, scenario, random_state, start)
+        summary, candidates = summarise(asked, data, X, known, choice, found, classifier, calibrator)
+    return TableModel(features, classifier, calibrator, data.label, id, summary, candidates)
 
 
-def _prior(prior: float | str, X: Views, labelled: Marks, scenario: str, seed: int, on_step: OnStep) -> PriorEstimate:
+def _prior(prior: float | str, X: Views, data: TableData, scenario: str, seed: int, on_step: OnStep) -> PriorEstimate:
     if prior != "estimate":
-        told = float(prior)
-        if scenario == "single-sample" and told <= labelled.mean():
-            raise PriorError(
-                f"in a single sample the prior is the share of positives in all rows; got {told:g}, but "
-                f"{labelled.mean():.4g} of them are labelled positive already. Pass a larger prior, or "
-                "--scenario case-control."
-            )
+        told = check_prior(prior)
+        prior_of_unlabeled(told, data.n_labelled, data.n_unlabeled, scenario)  # refuses what cannot be
         return PriorEstimate(told, (told, told), "given", {})
     on_step("estimating the share of positives", 0, 0)
-    return estimate_prior(X.filled(), labelled.astype(int), scenario=scenario, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PulabWarning)  # they are in the summary
+        return estimate_prior(X.filled(), data.labelled.astype(int), scenario=scenario, random_state=seed)

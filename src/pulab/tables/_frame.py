@@ -3,6 +3,7 @@
 import csv
 import difflib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ class Column:
     """A column to learn from: its name, and what its values are read as."""
 
     name: str
-    kind: str  # "number", "boolean", "date" or "text"
+    kind: str  # "number", "boolean", "date", "time" or "text"
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -60,16 +61,6 @@ def batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[pl.Da
             with pa.csv.open_csv(path, **options) as reader:
                 for batch in reader:
                     yield from _frame(pa.Table.from_batches([batch])).iter_slices(BATCH)
-
-
-def column_names(source: Any) -> list[str]:
-    """The names of a table's columns, without reading its rows."""
-    frame = _from_memory(source)
-    if frame is not None:
-        return frame.columns
-    path = _existing(source)
-    with _said_of(path):
-        return list(pa.parquet.read_schema(path).names) if _is_parquet(path) else _header(path)
 
 
 def name_of(source: Any) -> str:
@@ -110,28 +101,16 @@ def _is_parquet(path: Path) -> bool:
         return file.read(4) == b"PAR1"
 
 
-class _said_of:
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
     """What pyarrow says of a file that it cannot read, in one line and in our words."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, pa.ArrowInvalid | pa.ArrowTypeError | pa.ArrowNotImplementedError | UnicodeDecodeError):
-            raise DataFormatError(self._line(error)) from error
-
-    def _line(self, error: Exception) -> str:
-        if _is_parquet(self.path):
-            return f"{self.path} is no Parquet file that can be read: {_first_line(error)}."
-        broken = _first_broken_line(self.path)
-        return broken or f"{self.path} is no CSV file that can be read: {_first_line(error)}."
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        kind = "Parquet" if _is_parquet(path) else "CSV"
+        line = "" if kind == "Parquet" else _first_broken_line(path)
+        raise DataFormatError(line or f"{path} is no {kind} file that can be read: {reason}.") from error
 
 
 def _whole_parquet(path: Path) -> pl.DataFrame:
@@ -159,11 +138,7 @@ def _csv_options(path: Path, types: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "read_options": pa.csv.ReadOptions(block_size=2**22),
         "parse_options": pa.csv.ParseOptions(delimiter=_separator(path), newlines_in_values=True),
-        "convert_options": pa.csv.ConvertOptions(
-            null_values=MISSING, strings_can_be_null=True, column_types=types, true_values=[], false_values=[]
-        )
-        if types
-        else pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True),
+        "convert_options": pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True, column_types=types),
     }
 
 
@@ -232,9 +207,13 @@ def kind_of(values: pl.Series) -> tuple[str, str]:
     kind = values.dtype
     if values.null_count() == len(values):
         return "left out", "every value is missing"
+    if values.null_count() == 0 and not kind.is_nested() and values.n_unique() == 1:
+        return "left out", "every row has the same value"
     if kind == pl.Boolean:
         return "boolean", ""
-    if kind.is_numeric() or kind in (pl.Duration, pl.Time):
+    if kind == pl.Time:
+        return "time", ""
+    if kind.is_numeric() or kind == pl.Duration:
         is_counter = kind.is_integer() and _is_counter(values)
         return ("left out", "it numbers the rows") if is_counter else ("number", "")
     if kind in (pl.Date, pl.Datetime):
@@ -272,6 +251,9 @@ def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
                 values = values.dt.total_seconds(fractional=True)
             number = (values.cast(pl.String).str.strip_chars() if from_text else values).cast(pl.Float64)
             return number if number.is_finite().all() else number.set(~number.is_finite(), None)
+        if column.kind == "time":
+            time = values.cast(pl.String).str.strip_chars().str.to_time() if from_text else values.cast(pl.Time)
+            return time.cast(pl.Int64) / 1e9
         if column.kind == "boolean":
             return _booleans(values) if from_text else values.cast(pl.Boolean)
         if column.kind == "date":
@@ -285,7 +267,7 @@ def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
         ) from error
 
 
-_PLURAL = {"number": "numbers", "boolean": "true or false", "date": "dates", "text": "text"}
+_PLURAL = {"number": "numbers", "boolean": "true or false", "date": "dates", "time": "times", "text": "text"}
 _WORDS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "t": True, "f": False}
 
 

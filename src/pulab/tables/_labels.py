@@ -31,11 +31,11 @@ def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, N
     text = _text(values)
     counts = dict(text.drop_nulls().value_counts(sort=True).iter_rows())
     if positive is not None:
-        mark = _same(str(positive), counts)
-        if mark is None:
+        (mark,) = _text(pl.Series([str(positive)])).to_list()
+        if mark not in counts:
             raise InputError(
                 f"no row of column {values.name!r} is {str(positive)!r}; it holds {_shown(counts, len(values))}. "
-                "Name one of these by --positive."
+                "Name one of these by positive (--positive)."
             )
     else:
         mark = _understood(values.name, counts, len(values))
@@ -51,50 +51,32 @@ def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, N
 def _understood(name: str, counts: dict[str, int], n: int) -> str:
     """The value that marks a known positive, where that is plain to see."""
     n_missing = n - sum(counts.values())
-    marks = [value for value in counts if value.lower() in POSITIVE]
-    others = [value for value in counts if value.lower() in OTHERS]
+    marks = [value for value in counts if value in POSITIVE]
+    others = [value for value in counts if value in OTHERS]
     if not counts:
         raise InputError(f"column {name!r} is empty: no row is a known positive. Mark some with 1.")
     if len(others) == len(counts):
         raise InputError(
             f"no row of column {name!r} is a known positive: it holds {_shown(counts, n)}. Mark some with 1, or name "
-            "the value that marks them by --positive."
+            "the value that marks them by positive (--positive)."
         )
     if len(marks) == len(others) == 1 and len(counts) == 2 and not n_missing:
         return marks[0]
     if len(counts) == 1 and (marks or n_missing):
         return next(iter(counts))
     raise InputError(
-        f"column {name!r} holds {_shown(counts, n)}: which value marks the known positives? Name it by --positive "
-        "VALUE; all other rows then count as unlabeled."
+        f"column {name!r} holds {_shown(counts, n)}: which value marks the known positives? Name it by positive "
+        "(--positive VALUE); all other rows then count as unlabeled."
     )
 
 
 def _text(values: pl.Series) -> pl.Series:
-    """Values as text; blanks and words for nothing are missing."""
+    """Values as text, each on its own: True, TRUE and true are one, and so are 1 and 1.0; blanks are missing."""
     if values.dtype.is_float():
-        whole = values.drop_nans().drop_nulls()
         values = values.fill_nan(None)
-        if len(whole) and bool((whole == whole.round()).all()) and bool((whole.abs() < 2**53).all()):
-            values = values.cast(pl.Int64)
     text = values.cast(pl.String).str.strip_chars()
-    return text.set(text.is_in(MISSING), None)
-
-
-def _same(wanted: str, counts: dict[str, int]) -> str | None:
-    """The value that is meant: as written, or but for case and for .0."""
-    if wanted in counts:
-        return wanted
-    alike = [value for value in counts if value.lower() == wanted.strip().lower()]
-    alike = alike or [value for value in counts if _number(value) is not None and _number(value) == _number(wanted)]
-    return alike[0] if len(alike) == 1 else None
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    text = text.set(text.is_in(MISSING), None)
+    return text.str.to_lowercase().str.replace(r"^([+-]?\d+)\.0*$", "$1")
 
 
 def _shown(counts: dict[str, int], n: int) -> str:

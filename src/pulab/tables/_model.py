@@ -13,18 +13,15 @@ from sklearn.utils import get_tags
 from pulab._validation import check_number
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
-from pulab.persistence import Content, check_folder, damage_is_told, read_folder, write_folder
+from pulab.model_selection import logits_of
+from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.tables._features import Features
-from pulab.tables._frame import Column, batches, check_column, column_names, conform, name_of
+from pulab.tables._frame import Column, batches, conform, name_of
 from pulab.tables._labels import LabelColumn
 
 Array = NDArray[np.float64]
 KIND = "table model"
-
-
-def raw_scores(classifier: Any, X: Any) -> Array:
-    """Log-odds of being positive."""
-    return np.asarray(classifier.decision_function(X), dtype=np.float64)
+RESERVED = ("rank", "row", "score", "probability", "probability_unlabeled", "decision", "stability")
 
 
 def takes_gaps(classifier: Any) -> bool:
@@ -64,8 +61,9 @@ class TableModel:
 
     def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
         """The same piece by piece: memory stays flat however large the table is."""
-        for _, scored in self._scored(table, keep=()):
-            yield scored
+        needed = [column.name for column in self.features.columns] + ([self.id] if self.id else [])
+        for frame in self._pieces(table, needed):
+            yield self._scores(frame, name_of(table))
 
     def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
         """Write a table's scores to a CSV or Parquet file: all of it, or nothing. Returns the number of rows."""
@@ -80,22 +78,25 @@ class TableModel:
         return n_rows
 
     def rank(self, table: Any, top: int = 100) -> pl.DataFrame:
-        """The rows most likely positive, best first, with all their columns; those already labelled are passed over."""
+        """The rows most likely positive, best first, with all their columns; those already labelled are passed over.
+
+        Of rows that the model was trained on, better look at ``candidates``: they were scored by models without them.
+        """
         check_number("top", top, low=1, whole=True)
         best: pl.DataFrame | None = None
         first = 1
-        for frame, scored in self._scored(table, keep=None):
-            names = {"row": np.arange(first, first + frame.height)} if self._id_in(frame) is None else {}
-            first += frame.height
-            rest = frame.select(c for c in frame.columns if c not in (*scored.columns, "row", self.label.name))
-            joined = pl.concat([pl.DataFrame(names), scored, rest], how="horizontal")
+        for frame in self._pieces(table, None):
+            scored = self._scores(frame, name_of(table))
+            if self.id not in frame.columns:
+                scored = scored.select(pl.Series("row", np.arange(first, first + frame.height)), pl.all())
+            joined = beside(scored, frame.drop(self.label.name, strict=False))
             if self.label.name in frame.columns:
-                joined = joined.filter(~self.label.of(frame[self.label.name]))
+                joined = joined.filter(~pl.Series(self.label.of(frame[self.label.name])))
+            first += frame.height
             best = joined if best is None else pl.concat([best, joined], how="vertical_relaxed")
             best = best.sort("probability", "score", descending=True, maintain_order=True).head(top)
-        if best is None:
-            raise InputError(f"{name_of(table)} has no rows to rank.")
-        return pl.concat([pl.DataFrame({"rank": np.arange(1, best.height + 1)}), best], how="horizontal")
+        assert best is not None  # a table without rows was refused
+        return best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all())
 
     def report(self) -> str:
         """A page about the model that stands alone: HTML, to be opened in a browser or sent on."""
@@ -145,36 +146,29 @@ class TableModel:
         if probability.shape != (1,) or not 0 <= probability[0] <= 1:
             raise ValueError(f"it gives a probability of {probability}")
 
-    def _scored(self, table: Any, keep: Any) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        """Pieces of a table and their scores; ``keep=()`` reads only the columns that scoring needs."""
-        where = name_of(table)
-        known = column_names(table)
-        wanted = [column.name for column in self.features.columns]
-        for name in wanted:
-            check_column(name, known, where, "a feature that the model was trained on")
-        read = [*wanted, *([self.id] if self.id else [])] if keep is not None else None
-        n_rows = 0
-        for frame in batches(table, read):
-            n_rows += frame.height
+    def _pieces(self, table: Any, columns: list[str] | None) -> Iterator[pl.DataFrame]:
+        """A table piece by piece, some of its columns or all; one without rows is refused."""
+        empty = True
+        for frame in batches(table, columns):
             if frame.height:
-                yield frame, self._scores(frame, where)
-        if n_rows == 0:
-            raise InputError(f"{where} has no rows to score.")
+                empty = False
+                yield frame
+        if empty:
+            raise InputError(f"{name_of(table)} has no rows to score.")
 
     def _scores(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
         numbers = self.features(conform(frame, self.features.columns, where))
         if not takes_gaps(self.classifier):
             numbers = self.features.filled(numbers)
-        score = raw_scores(self.classifier, numbers)
+        score = logits_of(self.classifier, numbers)
         probability = self.calibrator(score)
-        id_column = self._id_in(frame)
-        names = {} if id_column is None else {id_column: frame[id_column]}
+        names = {self.id: frame[self.id]} if self.id in frame.columns else {}
         return pl.DataFrame({**names, "score": score, "probability": probability, "decision": probability > 0.5})
 
-    def _id_in(self, frame: pl.DataFrame) -> str | None:
-        return self.id if self.id in frame.columns else None
 
-
-def check_out(folder: str | Path) -> None:
-    """Refuse a place where no model can be written, before any work is done for it."""
-    check_folder(Path(folder))
+def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
+    """Two frames side by side; a column of the second that is in the first is left out, or renamed if it is another."""
+    taken = {"rank", *head.columns}
+    same = [name for name in rest.columns if name in head.columns and name not in RESERVED]
+    renamed = {name: f"{name} (in the table)" for name in rest.columns if name in taken and name not in same}
+    return pl.concat([head, rest.drop(same).rename(renamed)], how="horizontal")

@@ -1,7 +1,9 @@
 """What is written down of a fit: the data of the report, and the candidates."""
 
 import datetime
+import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +12,13 @@ from numpy.typing import NDArray
 
 from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
+from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._features import Features
 from pulab.tables._frame import Column
 from pulab.tables._labels import LabelColumn
-from pulab.tables._model import raw_scores
+from pulab.tables._model import beside
 from pulab.tables._work import Choice, CrossFit, Views
 
 Array = NDArray[np.float64]
@@ -51,26 +54,47 @@ class TableData(NamedTuple):
         return f"{self.n_labelled:,} labelled, {self.n_unlabeled:,} unlabeled"
 
 
+class Asked(NamedTuple):
+    """What the caller asked for, and when."""
+
+    method: str
+    prior: float | str
+    scenario: str
+    random_state: int
+    started: float
+
+
 def summarise(
+    asked: Asked,
     data: TableData,
     X: Views,
     prior: PriorEstimate,
-    scenario: str,
     choice: Choice,
     found: CrossFit,
+    classifier: Any,
     calibrator: PUCalibrator,
-    rng: np.random.Generator,
 ) -> tuple[dict[str, Any], pl.DataFrame]:
     """All that held-out scores tell, and the unlabeled rows with the highest of them."""
-    labelled = data.labelled
+    labelled, scenario = data.labelled, asked.scenario
+    rng = np.random.default_rng(asked.random_state)
     probability = calibrator(found.scores)
-    ranked = _ranked(data, found, probability, prior.prior, scenario)
-    model, held = found.models[0], found.held_out[0]
-    important = evaluate.importances(
-        lambda rows: raw_scores(model, rows), X.of(choice.method)[held], labelled[held], X.features.groups(), rng
+    of_unlabeled = among_unlabeled(
+        probability[~labelled],
+        prior=prior.prior,
+        n_labeled=data.n_labelled,
+        n_unlabeled=data.n_unlabeled,
+        scenario=scenario,
     )
-    doubts = evaluate.oddities(labelled, found.scores, probability, prior, scenario, important)
-    bias = evaluate.labelling_bias(X.filled(), labelled, probability, rng)
+    k = min(max(TOP, int((probability[~labelled] > 0.5).sum())), data.n_unlabeled)
+    candidates = _candidates(data, found, probability[~labelled], of_unlabeled, k)
+    parts = [
+        evaluate.Part(X.numbers[held], labelled[held], partial(_scores, model, X, choice.method))
+        for model, held in zip(found.models, found.held_out, strict=True)
+    ]
+    important = evaluate.importances(parts, X.features.groups(), rng)
+    bias = evaluate.labelling_bias(X.filled(), labelled, of_unlabeled, rng)
+    doubts = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
+    doubts += evaluate.oddities(labelled, found.scores, probability, prior, scenario, important)
     summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
@@ -79,54 +103,54 @@ def summarise(
         "prior": {
             "value": prior.prior,
             "interval": list(prior.interval),
+            "source": "estimated" if asked.prior == "estimate" else "given",
             "methods": prior.details.get("methods", {}),
             "warnings": prior.details.get("warnings", []),
         },
-        "method": {"key": choice.method, "why": choice.why, "compared": choice.compared},
+        "method": {
+            "key": choice.method,
+            "class": type(classifier).__name__,
+            "asked": asked.method,
+            "why": choice.why,
+            "compared": choice.compared,
+            "settings": _settings(classifier),
+        },
         "folds": len(found.models),
         "metrics": evaluate.figures(labelled, probability, prior, scenario),
         "distributions": evaluate.distributions(labelled, probability),
         "review": evaluate.review(labelled, found.scores, prior, scenario, rng),
-        "curves": _curves(model),
+        "curves": _curves(classifier),
         "features": important,
-        "stability": {"k": ranked.k, "mean": float(ranked.frame["stability"].head(ranked.k).to_numpy().mean())},
-        "candidates": _shown_candidates(ranked.frame, data, [item["name"] for item in important[:5]]),
-        "warnings": [*doubts, *([bias] if bias else []), *_left_out(data)],
+        "stability": {"k": k, "mean": float(candidates["stability"].head(k).to_numpy().mean())},
+        "candidates": _shown_candidates(candidates, data, [item["name"] for item in important[:5]]),
+        "warnings": [*doubts, *([bias] if bias else [])],
+        "seconds": time.perf_counter() - asked.started,
+        "random_state": asked.random_state,
     }
-    return summary, ranked.frame
+    return _plain(summary), candidates
 
 
-class Ranked(NamedTuple):
-    """The unlabeled rows with the highest held-out scores, and how many of them stability is about."""
-
-    frame: pl.DataFrame
-    k: int
+def _scores(model: Any, X: Views, method: str, rows: Any) -> Array:
+    return logits_of(model, rows if X.takes_gaps(method) else X.features.filled(rows))
 
 
-def _ranked(data: TableData, result: CrossFit, probability: Array, prior: float, scenario: str) -> Ranked:
-    unlabeled = np.flatnonzero(~data.labelled)
-    scores = result.scores[unlabeled]
-    n_u = len(unlabeled)
-    probability = among_unlabeled(
-        probability[unlabeled], prior=prior, n_labeled=len(data.labelled) - n_u, n_unlabeled=n_u, scenario=scenario
-    )
+def _candidates(data: TableData, found: CrossFit, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
+    """The unlabeled rows with the highest held-out scores, with all their columns."""
+    scores = found.scores[~data.labelled]
     order = np.lexsort((-scores, -probability))[:KEPT]
-    k = min(max(TOP, int((probability > 0.5).sum())), n_u)
-    rows = unlabeled[order]
-    stable = evaluate.stability(result.refits, order, k)
-    name = {"row": rows + 1} if data.id is None else {data.id: data.frame[data.id][rows]}
+    rows = np.flatnonzero(~data.labelled)[order]
     head = pl.DataFrame(
         {
             "rank": np.arange(1, len(rows) + 1),
-            **name,
+            **({"row": rows + 1} if data.id is None else {data.id: data.frame[data.id][rows]}),
             "score": scores[order],
             "probability": probability[order],
+            "probability_unlabeled": of_unlabeled[order],
             "decision": probability[order] > 0.5,
-            "stability": stable,
+            "stability": evaluate.stability(found.refits, order, k),
         }
     )
-    rest = data.frame[rows].select(c for c in data.frame.columns if c not in (*head.columns, data.label.name))
-    return Ranked(pl.concat([head, rest], how="horizontal"), k)
+    return beside(head, data.frame[rows].drop(data.label.name))
 
 
 def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence[str]) -> list[dict[str, Any]]:
@@ -135,7 +159,7 @@ def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence
         {
             "rank": row["rank"],
             "id": str(row[name]),
-            "probability": row["probability"],
+            "probability": row["probability_unlabeled"],
             "score": row["score"],
             "decision": row["decision"],
             "stability": row["stability"],
@@ -158,7 +182,7 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
     for name in data.frame.columns:
         if name in (data.label.name, data.id):
             continue
-        note = data.notes.get(name) or ("" if name in used else "it carries one value")
+        note = data.notes.get(name) or ("" if name in used else "nothing to learn from was found in it")
         kind = "left out" if note else kinds.get(name, "")
         missing = float(data.frame[name].null_count()) / data.frame.height
         columns.append({"name": name, "kind": kind, "missing": missing, "note": note})
@@ -174,7 +198,7 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
     }
 
 
-def settings(classifier: Any) -> dict[str, Any]:
+def _settings(classifier: Any) -> dict[str, Any]:
     """What was set or left at its default, but for what is said elsewhere; and which backend was used."""
     elsewhere = ("prior", "scenario", "random_state", "verbose", "n_jobs", "module", "estimator", "device")
     found = {name: value for name, value in classifier.get_params(deep=False).items() if name not in elsewhere}
@@ -190,9 +214,11 @@ def _curves(model: Any) -> list[dict[str, Any]]:
     """How training went, where a method has anything to show of it."""
     history = getattr(model, "history_", [])
     unit = "trees" if hasattr(model, "best_iteration_") else "epochs"
-    risks = [record.get("val_risk") for record in history]
-    best = 1 + int(np.argmin(risks)) if risks and None not in risks else None
-    names = {"loss": "training loss", "val_risk": "held-out PU risk"}
+    best = getattr(model, "best_epoch_", None)
+    names = {
+        "loss": "training loss",
+        "val_risk": "held-out PU risk" + (", in the last fold" if unit == "trees" else ""),
+    }
     return [
         {"name": text, "unit": unit, "values": [record[name] for record in history], "best": best}
         for name, text in names.items()
@@ -200,21 +226,12 @@ def _curves(model: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _left_out(data: TableData) -> list[str]:
-    return [f"Column {name!r} was left out: {note}." for name, note in data.notes.items()]
-
-
-def sentences(messages: Sequence[str]) -> list[str]:
-    """Warnings once each, as sentences."""
-    return [text[:1].upper() + text[1:] for text in dict.fromkeys(messages)]
-
-
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Values as JSON has them: no numpy, no NaN."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):

@@ -2,25 +2,26 @@
 
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulab.bench.methods import METHODS
+from pulab.calibration import PUCalibrator
+from pulab.estimators._boosting import backends
 from pulab.metrics import zero_one_risk
-from pulab.model_selection import PUStratifiedKFold
+from pulab.model_selection import PUStratifiedKFold, logits_of
 from pulab.priors import PriorEstimate
 from pulab.tables._features import Features
-from pulab.tables._model import raw_scores, takes_gaps
+from pulab.tables._model import takes_gaps
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 OnStep = Callable[[str, int, int], None]  # what is being done, how many of its fits are done, and of how many
 
-AUTO = ("nnpu-boosting", "elkan-noto", "joint")  # what `auto` chooses from; the first where they are level
+AUTO = ("nnpu-boosting", "elkan-noto", "joint")  # what `auto` chooses from
 COMPARED_ROWS = 20_000  # rows that `auto` compares methods on
 FOLDS = 5
 
@@ -40,7 +41,11 @@ class Views:
 
     def of(self, method: str) -> Any:
         """As this method wants them."""
-        return self.numbers if takes_gaps(METHODS[method].load()()) else self.filled()
+        return self.numbers if self.takes_gaps(method) else self.filled()
+
+    def takes_gaps(self, method: str) -> bool:
+        """Whether this method can take NaN for a missing number."""
+        return takes_gaps(METHODS[method].load()())
 
 
 class CrossFit(NamedTuple):
@@ -74,7 +79,7 @@ class Work:
         """A method's classifier, fitted to these rows."""
         told: dict[str, Any] = {"scenario": self.scenario, "random_state": self.seed}
         if METHODS[method].needs_prior:
-            told["prior"] = self._prior_in(rows)
+            told["prior"] = self.prior.prior
         return METHODS[method].load()(**told).fit(self.X.of(method)[rows], self.labelled[rows].astype(int))
 
     def cross_fit(self, method: str, rows: Rows | None = None) -> CrossFit:
@@ -89,7 +94,7 @@ class Work:
         for i, (train, test) in enumerate(PUStratifiedKFold(n_splits, random_state=self.seed).split(marks, marks)):
             self.on_step(f"{method}: fit {i + 1} of {n_splits}, the rest held out", i, n_splits)
             found.models.append(self.fit(method, rows[train]))
-            scores = raw_scores(found.models[-1], X)
+            scores = logits_of(found.models[-1], X)
             found.scores[rows[test]] = scores[test]
             found.held_out.append(rows[test])
             found.refits.append(scores[~marks])
@@ -97,18 +102,19 @@ class Work:
         return found
 
     def choose(self) -> Choice:
-        """The method with the lowest PU 0-1 risk on held-out rows, and why."""
+        """The method with the fewest wrong decisions on held-out rows, by the PU 0-1 risk, and why."""
         rows = self._compared_rows()
+        marks = self.labelled[rows]
         compared: list[dict[str, Any]] = []
         for method in AUTO:
-            if method == "nnpu-boosting" and not (find_spec("lightgbm") or find_spec("xgboost")):
+            if method == "nnpu-boosting" and not backends():
                 continue
             start = time.perf_counter()
-            decided = self.cross_fit(method, rows).scores[rows] > 0
-            marks = self.labelled[rows].astype(int)
-            risk = zero_one_risk(marks, decided, prior=self._prior_in(rows), scenario=self.scenario)
+            scores = self.cross_fit(method, rows).scores[rows]
+            probability = PUCalibrator(self.prior.prior, self.scenario).fit(scores, marks)(scores)
+            risk = zero_one_risk(marks, probability > 0.5, prior=self.prior.prior, scenario=self.scenario)
             compared.append({"method": method, "risk": risk, "seconds": time.perf_counter() - start})
-        best = min(compared, key=lambda item: item["risk"])  # the first of those that are level
+        best = min(compared, key=lambda item: item["risk"])
         others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
         size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
         why = (
@@ -116,11 +122,6 @@ class Work:
             f"estimated share of wrong decisions); {others}."
         )
         return Choice(best["method"], why, compared)
-
-    def _prior_in(self, rows: Rows) -> float:
-        """The prior among some rows: by chance more of them may be labelled than it allows for."""
-        share = float(self.labelled[rows].mean()) if self.scenario == "single-sample" else 0.0
-        return max(self.prior.prior, min(share + 1e-6, 1 - 1e-6))
 
     def _compared_rows(self) -> Rows:
         """All rows, or so many that trying every method on them is a matter of a minute or two."""
