@@ -4,12 +4,14 @@ Run after either has changed: python docs/render.py. A test fails where a table 
 """
 
 import re
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
 from pulab.bench import METHODS, RECIPES, committed_rows, read_rows, rows_of
 from pulab.bench.paper import TEXTS, table_cells, table_runs
-from pulab.report.paper import HEADER, Result, as_lines, results
+from pulab.bench.store import Row
+from pulab.report.paper import HEADER, Result, as_lines, features_note, results
 from pulab.report.tables import by_dataset, by_method, markdown, plain
 
 ROOT = Path(__file__).parents[1]
@@ -56,17 +58,24 @@ def defaults(metric: str = "test_error") -> str:
 def paper_table(table: int) -> str:
     cells = table_cells(table)
     rows = rows_of(table_runs(table), committed_rows())
-    return markdown(HEADER, as_lines(result for result in results(cells, rows) if result.n))
+    found = [result for result in results(cells, rows) if result.n]
+    return _noted(markdown(HEADER, as_lines(found)), found)
 
 
 def other_encoder(features: str) -> str:
     """What Tables 1 to 3 say of texts with another encoder than the one they show."""
-    lines = []
+    found: list[Result] = []
     for table in (1, 2, 3):
         cells = [cell for cell in table_cells(table, features=features) if cell.dataset in TEXTS]
-        found = results(cells, rows_of(table_runs(table, features=features), committed_rows()))
-        lines += [[f"Table {table}", *line] for line in as_lines(found)]
-    return markdown(["", *HEADER], lines)
+        found += results(cells, rows_of(table_runs(table, features=features), committed_rows()))
+    lines = [[f"Table {result.table}", *line] for result, line in zip(found, as_lines(found), strict=True)]
+    return _noted(markdown(["", *HEADER], lines), found)
+
+
+def _noted(table: str, found: list[Result]) -> str:
+    """The table and, where it has other features than the paper's, a word on them."""
+    note = features_note(found)
+    return f"{table}\n\n{note}" if note else table
 
 
 def headline() -> str:
@@ -101,6 +110,109 @@ def _number(value: float | str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def peers() -> str:
+    """pulab's mean over the seeds beside pulearn's, a line per data set and method."""
+    rows = read_rows([committed_rows() / "performance" / "peers.jsonl"])
+    lines = []
+    for dataset, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
+        mine = [row for row in rows if (row["dataset"], row["method"]) == (dataset, method)]
+        n = len({row["seed"] for row in mine})
+        cells = []
+        for name, form in (("error_told", ".2f"), ("error_alone", ".2f"), ("auc", ".3f"), ("seconds", ".2g")):
+            means = {
+                library: sum(row[name] for row in mine if row["library"] == library) / n
+                for library in ("pulab", "pulearn")
+            }
+            cells.append(" / ".join(format(value, form) for value in means.values()))
+        lines.append([dataset, f"`{method}`", *cells, n])
+    head = ["data set", "method", "error, told the prior, %", "error, not told, %", "AUC", "fit, s", "n"]
+    return markdown(head, lines)
+
+
+def prior_rows() -> list[Row]:
+    return read_rows([committed_rows() / "priors" / "priors.jsonl"])
+
+
+MADE_WITHOUT = ("overlap", "lookalikes")  # a region of pure positives
+PULEARN = ("pulearn-label-frequency", "pulearn-histogram-match", "pulearn-em")
+
+
+def prior_error(rows: list[Row], method: str) -> float:
+    """The mean absolute error of a method's class priors."""
+    return sum(abs(row["estimates"][method] - row["prior"]) for row in rows) / len(rows)
+
+
+def prior_errors(scenario: str) -> str:
+    """A line per data set and rate."""
+    cells: dict[tuple[str, float], list[Row]] = {}
+    for row in prior_rows():
+        if row["scenario"] == scenario:
+            cells.setdefault((row["dataset"], row["rate"]), []).append(row)
+    lines = []
+    for (dataset, rate), rows in cells.items():
+        first, n = rows[0], len(rows)
+        errors = [prior_error(rows, method) for method in ("auto", "dedpul", "bbe")]
+        if scenario == "single-sample":
+            errors.append(min(prior_error(rows, method) for method in PULEARN))
+        shown = [f"{error:.3f}" for error in errors]
+        counts = [f"{sum(map(told, rows))} of {n}" for told in (_covered, _warned)]
+        pure = "yes" if first["pure"] else "no"
+        lines.append([dataset, pure, f"{first['prior']:.2f}", rate, first["n_labelled"], *shown, *counts, n])
+    best = ["pulearn's best"] if scenario == "single-sample" else []
+    head = ["data set", "pure region", "prior", "rate", "labelled", "`auto`", "`dedpul`", "`bbe`", *best]
+    return markdown([*head, "covered", "warned", "n"], lines)
+
+
+def prior_methods() -> str:
+    """All methods over all runs of single samples, and over those where the aim applies."""
+    rows = [row for row in prior_rows() if row["scenario"] == "single-sample"]
+    aimed = [row for row in rows if _aimed_at(row)]
+    lines = [[f"`{m}`", f"{prior_error(aimed, m):.3f}", f"{prior_error(rows, m):.3f}"] for m in rows[0]["estimates"]]
+    lines.sort(key=lambda line: line[1])
+    return markdown(["", f"50 labelled, pure region (n = {len(aimed)})", f"all (n = {len(rows)})"], lines)
+
+
+def prior_aim() -> str:
+    """What was aimed at, and whether it was reached."""
+    rows = prior_rows()
+    aimed = [row for row in rows if _aimed_at(row) and row["scenario"] == "single-sample"]
+    auto, best = prior_error(aimed, "auto"), min(prior_error(aimed, method) for method in PULEARN)
+    without_rule = [
+        row
+        for row in rows
+        if row["n_labelled"] >= 50 and row["scenario"] == "single-sample" and row["dataset"] not in MADE_WITHOUT
+    ]
+    others = [row for row in rows if not _aimed_at(row)]
+    missed = [row for row in others if not _covered(row) and not _warned(row)]
+    where = ", ".join(f"{name} ({n})" for name, n in Counter(row["dataset"] for row in missed).items())
+    return "\n".join(
+        [
+            f"- Where 50 positives or more are labelled and a pure region exists, `auto` is to err by 0.05 at most: "
+            f"{auto:.3f}, **{'reached' if auto <= 0.05 else 'missed'}** (n = {len(aimed)}). On all data sets but those "
+            f"made to have no such region, whatever the rule says of them: {prior_error(without_rule, 'auto'):.3f} "
+            f"(n = {len(without_rule)}).",
+            f"- It is to err by less there than the best of pulearn's estimators: {auto:.3f} against {best:.3f}, "
+            f"**{'reached' if auto < best else 'missed'}**.",
+            f"- Elsewhere the interval is to hold the truth, or a warning is to be given: so in "
+            f"{len(others) - len(missed)} of {len(others)} runs, **{'missed' if missed else 'reached'}**"
+            + (f"; not so on {where}." if missed else "."),
+        ]
+    )
+
+
+def _aimed_at(row: Row) -> bool:
+    return bool(row["pure"]) and row["n_labelled"] >= 50
+
+
+def _covered(row: Row) -> bool:
+    low, high = row["interval"]
+    return bool(low <= row["prior"] <= high)
+
+
+def _warned(row: Row) -> bool:
+    return bool(row["warnings"])
+
+
 def gpu_seconds() -> str:
     lines = []
     for path in sorted((committed_rows() / "paper").glob("*.jsonl")):
@@ -129,6 +241,28 @@ CIFAR10_GPU = {
     "seconds_a_trial": "s a trial of 200 epochs",
     "warm_up_seconds": "before the fourth epoch, s",
 }
+BOOSTING = {
+    "rows": "rows",
+    "trees": "trees",
+    "plain": "plain, s",
+    "boosting": "`nnpu-boosting`, s",
+    "boosting_ratio": "ratio",
+    "plain_bags": "plain, ten bags one by one, s",
+    "plain_of_bags": "plain, all rows of ten bags at once, s",
+    "bagging": "`bagging`, s",
+    "bagging_ratio": "ratio, bag by bag",
+    "bagging_ratio_to_one_fit": "ratio, at once",
+}
+SCORE = {
+    "rows": "rows",
+    "threads": "threads",
+    "trees": "trees",
+    "bare_rows_per_second": "bare predict, rows/s",
+    "our_rows_per_second": "ours",
+    "ratio": "ratio",
+    "start_seconds": "start, s",
+    "peak_gib": "GiB at the peak",
+}
 COST = {"n_u": "unlabeled rows", "epochs": "epochs", "seconds": "seconds", "gib_beyond_the_data": "GiB beyond the data"}
 MNIST_CPU = {
     "cores": "cores",
@@ -143,12 +277,21 @@ TABLES = {
     "docs/index.md": {"demo": demo},
     "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds")},
     "docs/defaults.md": {"table": defaults},
+    "docs/priors.md": {
+        "aim": prior_aim,
+        "methods": prior_methods,
+        "single-sample": partial(prior_errors, "single-sample"),
+        "case-control": partial(prior_errors, "case-control"),
+    },
     "docs/performance.md": {
         "cost": partial(measured, "cost", COST),
         "mnist-cpu": partial(measured, "mnist-cpu", MNIST_CPU),
         "bf16-cpu": partial(measured, "bf16-cpu", BF16_CPU),
         "mnist-gpu": partial(measured, "mnist-gpu", MNIST_GPU),
         "cifar10-gpu": partial(measured, "cifar10-gpu", CIFAR10_GPU),
+        "boosting": partial(measured, "boosting", BOOSTING),
+        "score": partial(measured, "score", SCORE),
+        "peers": peers,
         "gpu": gpu_seconds,
     },
     "docs/paper.md": {

@@ -271,7 +271,7 @@ class BaggingPUClassifier(TablePUClassifier):
         How many rows get out-of-bag scores: the labelled ones first, then unlabeled ones at random. None: all, which on
         a large table takes longer than the fits.
     n_jobs : int or None
-        Bags at a time, in threads.
+        Bags at a time, in threads; -1: as many as there are cores. The fit of a small bag gets one thread.
     {shared}
 
     Attributes
@@ -301,7 +301,7 @@ class BaggingPUClassifier(TablePUClassifier):
         n_estimators: int = 100,
         max_samples: int | None = None,
         oob_rows: int | None = 20_000,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         prior: float | str | None = None,
         scenario: str = "case-control",
         random_state: Any = None,
@@ -355,8 +355,9 @@ class BaggingPUClassifier(TablePUClassifier):
         model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)
         if "random_state" in model.get_params():
             model.set_params(random_state=seed)
-        model.fit(X[rows], positive[rows].astype(int))
-        return model, _votes(model, X_scored)
+        with threads_for(len(rows) * X.shape[1]):
+            model.fit(X[rows], positive[rows].astype(int))
+            return model, _votes(model, X_scored)
 
     def _score(self, X: Any) -> Array:
         return np.asarray(np.mean([_votes(model, X) for model in self.estimators_], axis=0))
