@@ -83,7 +83,7 @@ class TablePUClassifier(PUClassifier):
         labels = check_labels(y, X.shape[0])
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         # P first, then U, each in its order: how they are interleaved must not matter.
-        order = np.argsort(~labels.positive, kind="stable")
+        order = np.concatenate([np.flatnonzero(labels.positive), np.flatnonzero(~labels.positive)])
         positive = labels.positive[order]
         X = X[order]
         with threads_for(X.shape[0] * X.shape[1]):

@@ -117,7 +117,7 @@ def estimate_prior(
     n = len(scores) if X is None and scores is not None else _n_rows(X)
     labelled = check_labels(s, n, name="s").positive
     # P first, then U: how their rows are interleaved must not matter.
-    order = np.argsort(~labelled, kind="stable")
+    order = np.concatenate([np.flatnonzero(labelled), np.flatnonzero(~labelled)])
     labelled = labelled[order]
     details: dict[str, Any] = {}
     if METHODS[method].needs_scores:

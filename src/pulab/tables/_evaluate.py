@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from pulab.calibration import PUCalibrator, among_unlabeled
-from pulab.metrics import METRICS, estimate, roc_auc, separation
+from pulab.metrics import METRICS, estimate, prior_of_unlabeled, roc_auc, separation
 from pulab.priors import PriorEstimate
 
 Array = NDArray[np.float64]
@@ -53,7 +53,7 @@ def review(
     Precision is the mean probability of these candidates, given that they are unlabeled. Counting the labelled rows
     above a threshold would say the same of many candidates, but of the first hundred it may say .78 where .99 is true
     (UCI's adult, 2,275 labelled): few labelled rows lie there, and nothing keeps it from falling and rising. Its band
-    takes in the prior's interval and samples that are drawn again.
+    takes in the prior's interval, samples that are drawn again, and what counting them is sure of.
     """
     order = np.argsort(-score[~labelled], kind="stable")
     unlabeled, positive = score[~labelled][order], score[labelled]
@@ -74,6 +74,10 @@ def review(
     drawn = np.quantile([precisions(prior.prior, rows) for rows in again], (0.025, 0.975), axis=0)
     reach = np.stack([*drawn, *(precisions(p) for p in (prior.prior, *prior.interval))])
     recalls = [float((positive >= unlabeled[k - 1]).mean()) for k in counts]
+    low_share = prior_of_unlabeled(prior.interval[0], n_p, n_u, scenario)
+    counted = np.array([low_share * _wilson(r, n_p)[0] * n_u / k for r, k in zip(recalls, counts, strict=True)])
+    # Earlier candidates are no worse than later ones: what is sure of a longer list is sure of its top.
+    sure = np.maximum.accumulate(counted[::-1])[::-1]
     return [
         {
             "k": int(k),
@@ -83,7 +87,12 @@ def review(
             "recall_band": _wilson(recall, n_p),
         }
         for k, value, low, high, recall in zip(
-            counts, precisions(prior.prior), reach.min(axis=0), reach.max(axis=0), recalls, strict=True
+            counts,
+            precisions(prior.prior),
+            np.minimum(reach.min(axis=0), sure),
+            reach.max(axis=0),
+            recalls,
+            strict=True,
         )
     ]
 
