@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from torch import nn
 from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUClassifier
 from pulab.bench.methods import METHODS
 from pulab.errors import InputError, ModelFileError
-from pulab.persistence import _canonical, _checksum, load_model, save_model
+from pulab.persistence import _canonical, _checksum, check_lightgbm, load_model, save_model
 
 from .conftest import Blobs
 
@@ -159,6 +160,36 @@ def test_a_tree_that_points_back_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "model")
 
 
+def test_trees_of_lightgbm_that_would_crash_it_are_refused() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    del lightgbm
+    text = fitted("nnpu-boosting").model_.model_to_string()
+    check_lightgbm(text)
+    for pattern, lie in (
+        (r"tree_sizes=.*", "tree_sizes="),
+        (r"left_child=\S+", "left_child=0"),
+        (r"right_child=\S+", "right_child=9999999"),
+        (r"split_feature=\S+", "split_feature=9999"),
+        (r"leaf_value=\S+", "leaf_value=nan"),
+    ):
+        lying = re.sub(pattern, lie, text, count=1)
+        sizes = [len("Tree=" + tree) for tree in re.split(r"(?m)^Tree=", lying.split("end of trees")[0])[1:]]
+        if "tree_sizes" not in pattern:  # a liar who counts
+            lying = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", lying)
+        with pytest.raises((ModelFileError, ValueError)):
+            check_lightgbm(lying)
+    with pytest.raises((ModelFileError, ValueError)):
+        check_lightgbm(text[: len(text) // 2])
+
+
+def test_a_calibrator_that_lies_is_refused(tmp_path: Path) -> None:
+    model = fitted("elkan-noto")
+    model.calibrator_.probabilities_ = model.calibrator_.probabilities_ * 7
+    save_model(model, tmp_path / "model")
+    with pytest.raises(InputError, match="does not hold probabilities"):
+        load_model(tmp_path / "model")
+
+
 def test_what_cannot_come_back_is_not_saved(tmp_path: Path) -> None:
     class Mine(ElkanNotoClassifier):
         pass
@@ -181,6 +212,10 @@ def test_only_models_are_replaced(tmp_path: Path) -> None:
         save_model(model, tmp_path / "no" / "such")
     save_model(model, tmp_path / "model")
     assert load_model(save_model(model, tmp_path / "model"))
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'notes.txt' beside a model"):
+        save_model(model, tmp_path / "model")
+    (tmp_path / "model" / "notes.txt").unlink()
     for name in ("model.old", "model.part"):  # what lies beside is not ours
         (tmp_path / name).mkdir()
         (tmp_path / name / "backup").write_text("mine")

@@ -55,6 +55,13 @@ class PUCalibrator:
         self.probabilities_ = np.maximum.accumulate(share[order][first])
         return self
 
+    def check(self) -> None:
+        """Refuse what no fit leaves behind."""
+        scores, shares = self.scores_, self.probabilities_
+        sound = scores.shape == shares.shape and scores.ndim == 1 and len(scores) > 0 and np.isfinite(scores).all()
+        if not sound or (np.diff(scores) < 0).any() or not ((shares >= 0) & (shares <= 1)).all():
+            raise InputError("the calibrator does not hold probabilities of rising scores. Fit it again.")
+
     def __call__(self, scores: Any) -> Array:
         """Probabilities of rows with these scores."""
         if not hasattr(self, "scores_"):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
 
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number
 from pulab.errors import InputError
@@ -47,10 +47,15 @@ class PUStratifiedKFold:
                 f"n_splits={self.n_splits} needs as many labelled and unlabeled rows, got {labelled.sum()} and "
                 f"{(~labelled).sum()}. Use n_splits={max(2, fewest)} or label more."
             )
-        folds = StratifiedKFold(
-            self.n_splits, shuffle=self.shuffle, random_state=self.random_state if self.shuffle else None
-        )
-        yield from folds.split(np.zeros(len(labelled)), labelled)
+        # P and U are dealt out each in its own order: how their rows are interleaved must not matter.
+        rng = check_random_state(self.random_state)
+        fold = np.empty(len(labelled), dtype=np.intp)
+        for marks in (labelled, ~labelled):
+            rows = np.flatnonzero(marks)
+            dealt = np.arange(len(rows)) % self.n_splits
+            fold[rows] = rng.permutation(dealt) if self.shuffle else np.sort(dealt)
+        for k in range(self.n_splits):
+            yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """How many folds there are."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ from pulab.errors import InputError, ModelFileError
 
 FORMAT = 1
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
+OURS = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")  # files of a model
 Array = NDArray[Any]
 
 # What skrub's preprocessing of tables and the usual base learners are made of, beyond the types of numpy, scipy and
@@ -159,6 +161,11 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"the model's folder must lie in one that is there, got {folder}. Make {folder.parent} first.")
     if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there and is no model of pulab's. Name another folder; this one stays as it is.")
+    strangers = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)] if folder.is_dir() else []
+    if strangers:
+        raise InputError(f"{folder} holds {strangers[0]!r} beside a model. Name another folder, or move that file.")
+    if not os.access(folder.absolute().parent, os.W_OK):
+        raise InputError(f"nothing can be written to {folder.absolute().parent}. Name a folder elsewhere.")
 
 
 @contextmanager
@@ -312,6 +319,8 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     state = {name: content.unpack(item, module) for name, item in packed.items()}
     value = cls.__new__(cls)
     vars(value).update(state)
+    if isinstance(value, PUCalibrator):
+        value.check()
     if "module" in state:
         if state["module"] is not None and module is None:
             raise InputError(
@@ -416,7 +425,34 @@ def _check_nodes(left: Array, right: Array, feature: Array, is_leaf: Array, n_fe
 def _unpack_lightgbm(content: Content, name: str, module: Any) -> Any:
     import lightgbm
 
-    return lightgbm.Booster(model_str=content.blobs[name].decode())
+    text = content.blobs[name].decode()
+    check_lightgbm(text)
+    return lightgbm.Booster(model_str=text)
+
+
+def check_lightgbm(text: str) -> None:
+    """Refuse a text whose trees are not whole or point outside themselves or back: LightGBM would crash on it."""
+    head, *trees = re.split(r"(?m)^Tree=", text)
+    known = dict(re.findall(r"(?m)^(\w+)=(.*)$", head))
+    sizes = [int(size) for size in known["tree_sizes"].split()]
+    starts = [match.start() for match in re.finditer(r"(?m)^Tree=", text)]
+    ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+    if ends[:-1] != starts[1:] or (ends and not text[ends[-1] :].startswith("end of trees")):
+        raise ModelFileError("its trees are cut off")
+    for tree in trees:
+        of = dict(re.findall(r"(?m)^(\w+)=(.*)$", tree))
+        n_leaves = int(of["num_leaves"])
+        inner = np.arange(n_leaves - 1)
+        if not np.isfinite(np.array(of["leaf_value"].split(), dtype=float)).all():
+            raise ModelFileError("a tree in it has leaves that are no numbers")
+        for side in ("left_child", "right_child"):
+            child = np.array(of.get(side, "").split(), dtype=np.int64)
+            is_leaf = (child < 0) & (~child < n_leaves)
+            if len(child) != len(inner) or not (is_leaf | ((child > inner) & (child < len(inner)))).all():
+                raise ModelFileError("a tree in it is no tree")
+        feature = np.array(of.get("split_feature", "").split(), dtype=np.int64)
+        if len(feature) != len(inner) or not ((feature >= 0) & (feature <= int(known["max_feature_idx"]))).all():
+            raise ModelFileError("a tree in it asks for features that there are not")
 
 
 def _unpack_xgboost(content: Content, name: str, module: Any) -> Any:

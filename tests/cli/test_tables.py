@@ -87,6 +87,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
         (("rank", str(tmp_path / "mine"), table), "holds no model"),
         (("report", str(tmp_path / "mine")), "holds no model"),
         (("prior", table, "--label", "plan"), "--positive"),
+        (("score", str(tmp_path / "mine"), table, "--out", table), "write over what is read"),
     ]
     for words, message in calls:
         code, said, err = command(*run, *words)

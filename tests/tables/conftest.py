@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 class Customers:
     """Numbers with gaps, words, dates and notes; three in ten are positive, and four in ten of these are labelled."""
 
-    def __init__(self, n: int = 1200, seed: int = 0) -> None:
+    def __init__(self, n: int = 2400, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
         self.prior = 0.3
         self.y: NDArray[np.bool_] = rng.random(n) < self.prior

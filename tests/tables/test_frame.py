@@ -101,6 +101,7 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
     [
         (b"a,b\n1,2\n3,4,5\n6,7\n", "line 3 of .* has 3 fields, but its first line names 2"),
         (b"a,b\n1,2\n3\n6,7\n", "line 3 of .* has 1 fields"),
+        (b'a,b\n1,"oops\n2,x\n', "never closed"),
         (b"", "empty line"),
         (b"a,b\n", "no rows"),
         (b"\xff\xfea,b\n1,2\n", "UTF-8"),

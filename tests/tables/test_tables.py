@@ -55,7 +55,7 @@ def test_candidates_are_unlabeled_and_mostly_right(customers: Customers, model: 
 
 def test_summary_says_what_was_learned(model: TableModel) -> None:
     about = model.summary["table"]
-    assert (about["labelled"] + about["unlabeled"], about["positive"]) == (1200, "1")
+    assert (about["labelled"] + about["unlabeled"], about["positive"]) == (2400, "1")
     kinds = {column["name"]: column["kind"] for column in about["columns"]}
     assert kinds == {
         "age": "number",
@@ -184,7 +184,7 @@ def test_prior_is_estimated() -> None:
         ({}, {"id": "custmer"}, "for the id. Did you mean 'customer'"),
         ({}, {"id": "plan"}, "ids must be different, but 200 rows of column 'plan' share theirs"),
         ({}, {"id": "age"}, "rows have no id"),
-        ({}, {"id": "churned"}, "ids must be different"),
+        ({}, {"id": "churned"}, "both the label and the id"),
         ({"score": 1}, {"id": "score"}, "ids must be different"),
         ({"churned": 0}, {}, "no row of column 'churned' is a known positive"),
         ({"churned": 1}, {}, "Add unlabeled rows"),
@@ -210,7 +210,7 @@ def test_a_table_with_nothing_to_learn_from() -> None:
     with pytest.raises(InputError, match=r"no column to learn from.*'nothing': every value is missing"):
         fit_table(frame.select("churned", "nothing"), "churned")
     lone = pl.DataFrame({"x": [1.0, 2.0, 3.0], "churned": [1, 0, 0]})
-    with pytest.raises(InputError, match="two labelled and two unlabeled"):
+    with pytest.raises(InputError, match="four labelled and four unlabeled"):
         fit_table(lone, "churned", prior=0.5)
 
 
@@ -237,6 +237,27 @@ def test_few_rows_and_few_labels_work() -> None:
         model = fit_table(frame, "churned", method="elkan-noto", prior=0.3)
     assert any("rows are labelled: every figure here is rough" in text for text in model.summary["warnings"])
     assert model.score(frame)["probability"].is_finite().all()
+
+
+def test_what_is_not_a_csv_value_does_not_stop_a_fit(tmp_path: Path) -> None:
+    frame = Customers(200).frame.with_columns(tags=pl.Series([["a"]] * 200), raw=pl.Series([b"x"] * 200))
+    folder = fit_table(frame, "churned", method="elkan-noto", prior=0.3).save(tmp_path / "model")
+    (folder / "candidates.csv").write_bytes(b"a,b\n1,2,3,4\n\xe9\n")  # spoilt by somebody
+    assert TableModel.load(folder).candidates.is_empty()
+
+
+def test_ids_of_a_file_stay_as_they_are_written(tmp_path: Path) -> None:
+    ids = [f"{i:05d}" for i in range(200)]
+    Customers(200).frame.with_columns(customer=pl.Series(ids)).write_csv(tmp_path / "t.csv")
+    model = fit_table(tmp_path / "t.csv", "churned", id="customer", method="elkan-noto", prior=0.3)
+    assert set(model.candidates["customer"]) <= set(ids)
+
+
+def test_how_rows_are_interleaved_does_not_matter() -> None:
+    frame = Customers(300).frame.drop("notes")  # texts are embedded in the order of the table
+    ordered = frame.sort("churned", descending=True, maintain_order=True)
+    first, second = (fit_table(f, "churned", id="customer", method="elkan-noto", prior=0.3) for f in (frame, ordered))
+    assert first.candidates["customer"].to_list() == second.candidates["customer"].to_list()
 
 
 def test_files_that_lie_are_refused(model: TableModel, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from pulab.errors import InputError
 
@@ -27,9 +28,9 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
     """A table on stdout, for a person to read."""
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for name in header:
-        table.add_column(name, no_wrap=name in ("key", "class", "method", "recipe"))
+        table.add_column(Text(name), no_wrap=name in ("key", "class", "method", "recipe"))
     for line in lines:
-        table.add_row(*line)
+        table.add_row(*map(Text, line))
     out.print(table)
 
 

@@ -60,7 +60,7 @@ def fit(
         console.print_json(model.summary)
         return
     for line in _told(model.summary):
-        console.out.print(line, markup=False, highlight=False)
+        console.out.print(line, markup=False, highlight=False, soft_wrap=True)
     console.out.print(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.", markup=False, highlight=False)
 
 
@@ -72,6 +72,7 @@ def score(
     """Score the rows of another table, however large: score, probability, decision."""
     from pulab.tables import TableModel, check_target
 
+    _check_apart(out, model, table)
     check_target(out)
     fitted = TableModel.load(model)
     with console.counter("rows scored") as count:
@@ -126,6 +127,7 @@ def rank(
     from pulab.tables import TableModel, check_target, table_writer
 
     if out is not None:
+        _check_apart(out, model, table)
         check_target(out)
     found = TableModel.load(model).rank(table, top)
     if out is not None:
@@ -153,8 +155,17 @@ def report(
         console.print_json(fitted.summary)
         return
     page = out or model / "report.html"
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"the report goes to a file that ends in .html, got {page}.")
     console.check_file(page)
     console.write_whole(page, fitted.report())
+
+
+def _check_apart(out: Path, model: Path, table: Path) -> None:
+    """Refuse to write over what is being read."""
+    target = out.resolve()
+    if target == table.resolve() or model.resolve() in target.parents:
+        raise InputError(f"--out {out} would write over what is read. Name another file.")
 
 
 def _prior(text: str) -> float | str:

@@ -1,5 +1,6 @@
 """What held-out scores say of a model: figures with bands, curves, what matters, what is odd."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from pulab.calibration import PUCalibrator, among_unlabeled
+from pulab.errors import PulabWarning
 from pulab.metrics import METRICS, estimate, prior_of_unlabeled, roc_auc, separation
 from pulab.priors import PriorEstimate
 
@@ -22,15 +24,17 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
     found = []
     for name in SHOWN:
         values = (probability > 0.5).astype(np.float64) if METRICS[name].of == "decisions" else probability
-        value = estimate(
-            name,
-            labelled.astype(int),
-            values,
-            prior=prior.prior,
-            prior_interval=prior.interval if METRICS[name].needs_prior else None,
-            scenario=scenario,
-            n_bootstrap=n_bootstrap,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PulabWarning)  # what is odd is said in the summary
+            value = estimate(
+                name,
+                labelled.astype(int),
+                values,
+                prior=prior.prior,
+                prior_interval=prior.interval if METRICS[name].needs_prior else None,
+                scenario=scenario,
+                n_bootstrap=n_bootstrap,
+            )
         found.append({"name": name, **value._asdict(), "more_is_better": METRICS[name].more_is_better})
     return found
 
@@ -145,7 +149,10 @@ def oddities(
     called = float(decided.mean() if scenario == "single-sample" else decided[~labelled].mean())
     if n_p < 50:
         said.append(f"Only {n_p} rows are labelled: every figure here is rough. A hundred or more make it firm.")
-    if roc_auc(s, score, prior=prior.prior, scenario=scenario) < 0.6:
+    auc = roc_auc(s, score, prior=prior.prior, scenario=scenario)
+    if auc > 1.02:
+        said.append("The estimated ROC AUC is above 1, which cannot be: the prior, or the scenario, is probably wrong.")
+    if auc < 0.6:
         said.append(
             "The model can hardly tell positives from negatives (ROC AUC below 0.6; 0.5 is chance). The columns may "
             "carry nothing about the label."

@@ -30,10 +30,12 @@ def ignore(text: str, done: int, total: int) -> None:
 
 def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = None) -> TableData:
     """Read a table and understand its columns."""
-    frame = read_table(source)
+    frame = read_table(source, as_text=[column for column in (label, id) if isinstance(column, str)])
     name = name_of(source)
     check_column(label, frame.columns, name, "the label")
     column, labelled = read_labels(frame[label], positive)
+    if id is not None and id == label:
+        raise InputError(f"{id!r} cannot be both the label and the id. Name two columns.")
     if id is not None:
         check_column(id, frame.columns, name, "the id")
         _check_ids(frame[id], id)
@@ -136,13 +138,13 @@ def fit_table(
     start = time.perf_counter()
     check_choice("scenario", scenario, SCENARIOS)
     check_choice("method", method, ("auto", *USABLE))
-    check_number("random_state", random_state, low=0, whole=True)
+    check_number("random_state", random_state, low=0, high=2**32 - 1, whole=True)
     if prior != "estimate":
         check_prior(prior)
     on_step("reading the table", 0, 0)
     data = prepare(table, label, id=id, positive=positive)
-    if min(data.n_labelled, data.n_unlabeled) < 2:
-        raise InputError(f"learning needs two labelled and two unlabeled rows at least, got {data.counts}.")
+    if min(data.n_labelled, data.n_unlabeled) < 4:
+        raise InputError(f"learning needs four labelled and four unlabeled rows at least, got {data.counts}.")
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = Features.learn(conform(data.frame, data.columns, data.name), data.columns, random_state)

@@ -30,12 +30,15 @@ class Column:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_table(source: Any) -> pl.DataFrame:
-    """A table as a polars frame: a CSV or Parquet file, or a frame of polars, pandas or pyarrow."""
+def read_table(source: Any, as_text: Sequence[str] = ()) -> pl.DataFrame:
+    """A table as a polars frame: a CSV or Parquet file, or a frame of polars, pandas or pyarrow.
+
+    Some columns of a CSV file, such as ids, are to be read as they are written.
+    """
     frame = _from_memory(source)
     if frame is None:
         path = _existing(source)
-        frame = _whole_parquet(path) if _is_parquet(path) else _whole_csv(path)
+        frame = _whole_parquet(path) if _is_parquet(path) else _whole_csv(path, as_text)
     if frame.height == 0:
         raise InputError(f"{name_of(source)} has no rows. Pass a table with labelled and unlabeled rows.")
     return frame
@@ -50,7 +53,9 @@ def batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[pl.Da
     path = _existing(source)
     with _said_of(path):
         if _is_parquet(path):
-            with pa.parquet.ParquetFile(path, pre_buffer=False) as file:
+            with pa.parquet.ParquetFile(
+                path, pre_buffer=False, buffer_size=2**20
+            ) as file:  # of large row groups a part
                 known = file.schema_arrow.names
                 wanted = known if columns is None else [name for name in known if name in set(columns)]
                 for batch in file.iter_batches(BATCH, columns=wanted):
@@ -78,7 +83,11 @@ def _from_memory(source: Any) -> pl.DataFrame | None:
     if type(source).__module__.split(".")[0] == "pandas":
         if any(not isinstance(name, str) for name in source.columns):
             source = source.rename(columns=str)
-        return pl.DataFrame(pl.from_pandas(source))
+        try:
+            return pl.DataFrame(pl.from_pandas(source))
+        except Exception as error:  # pandas holds anything, and each kind fails in its own way
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+            raise InputError(f"this pandas frame cannot be read as a table: {reason}.") from error
     if not isinstance(source, str | Path):
         raise InputError(
             f"a table must be a CSV or Parquet file, or a frame of polars, pandas or pyarrow, got {type(source)}."
@@ -118,9 +127,9 @@ def _whole_parquet(path: Path) -> pl.DataFrame:
         return _frame(pa.parquet.read_table(path))
 
 
-def _whole_csv(path: Path) -> pl.DataFrame:
+def _whole_csv(path: Path, as_text: Sequence[str]) -> pl.DataFrame:
     with _said_of(path):
-        table = pa.csv.read_csv(path, **_csv_options(path, None))
+        table = pa.csv.read_csv(path, **_csv_options(path, dict.fromkeys(as_text, pa.string())))
     if any(pa.types.is_binary(kind) for kind in table.schema.types):
         raise DataFormatError(_first_broken_line(path) or f"{path} is not UTF-8 text. Save it as UTF-8.")
     return _frame(table)
@@ -134,12 +143,22 @@ def _frame(table: pa.Table) -> pl.DataFrame:
     return pl.DataFrame(pl.from_arrow(table))
 
 
-def _csv_options(path: Path, types: dict[str, Any] | None) -> dict[str, Any]:
+def _csv_options(path: Path, types: dict[str, Any]) -> dict[str, Any]:
+    _check_quotes(path)
     return {
         "read_options": pa.csv.ReadOptions(block_size=2**22),
         "parse_options": pa.csv.ParseOptions(delimiter=_separator(path), newlines_in_values=True),
         "convert_options": pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True, column_types=types),
     }
+
+
+def _check_quotes(path: Path) -> None:
+    """Refuse a file that ends within a quoted field: all lines after the open quote would be one value."""
+    with path.open("rb") as file:
+        if sum(piece.count(b'"') for piece in iter(lambda: file.read(2**24), b"")) % 2:
+            raise DataFormatError(
+                f"{path} has a quote that is never closed. Close it, or double a quote within a field."
+            )
 
 
 def _separator(path: Path) -> str:
@@ -187,6 +206,8 @@ def _first_broken_line(path: Path) -> str:
 
 def check_column(name: str, known: Sequence[str], where: str, option: str) -> None:
     """Refuse a column that is not there, and name the one that was probably meant."""
+    if not isinstance(name, str):
+        raise InputError(f"{option} must be the name of a column, got {name!r}.")
     if name not in known:
         near = _nearest(name, known)
         raise InputError(f"{where} has no column {name!r} for {option}.{near or ' It has: ' + _shown(known) + '.'}")
@@ -207,7 +228,7 @@ def kind_of(values: pl.Series) -> tuple[str, str]:
     kind = values.dtype
     if values.null_count() == len(values):
         return "left out", "every value is missing"
-    if values.null_count() == 0 and not kind.is_nested() and values.n_unique() == 1:
+    if values.null_count() == 0 and not kind.is_nested() and kind != pl.Object and values.n_unique() == 1:
         return "left out", "every row has the same value"
     if kind == pl.Boolean:
         return "boolean", ""

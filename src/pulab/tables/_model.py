@@ -18,6 +18,7 @@ from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.tables._features import Features
 from pulab.tables._frame import Column, batches, conform, name_of
 from pulab.tables._labels import LabelColumn
+from pulab.tables._write import flat, table_writer
 
 Array = NDArray[np.float64]
 KIND = "table model"
@@ -67,8 +68,6 @@ class TableModel:
 
     def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
         """Write a table's scores to a CSV or Parquet file: all of it, or nothing. Returns the number of rows."""
-        from pulab.tables._write import table_writer
-
         n_rows = 0
         with table_writer(Path(out)) as write:
             for scored in self.score_batches(table):
@@ -118,7 +117,7 @@ class TableModel:
             "calibrator": content.pack(self.calibrator),
             "summary": self.summary,
         }
-        extra = {"report.html": self.report().encode(), "candidates.csv": self.candidates.write_csv().encode()}
+        extra = {"report.html": self.report().encode(), "candidates.csv": flat(self.candidates).write_csv().encode()}
         return write_folder(Path(folder), document, content, extra)
 
     @classmethod
@@ -132,10 +131,8 @@ class TableModel:
                 content.unpack(document[name]) for name in ("vectorizer", "imputer", "classifier", "calibrator")
             )
             label = LabelColumn(*document["label"])
-            path = folder / "candidates.csv"
-            candidates = pl.read_csv(path, infer_schema_length=None) if path.is_file() else pl.DataFrame()
             features = Features(columns, vectorizer, imputer)
-            model = cls(features, classifier, calibrator, label, document["id"], document["summary"], candidates)
+            model = cls(features, classifier, calibrator, label, document["id"], document["summary"], _read(folder))
             model._check()
         return model
 
@@ -164,6 +161,14 @@ class TableModel:
         probability = self.calibrator(score)
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}
         return pl.DataFrame({**names, "score": score, "probability": probability, "decision": probability > 0.5})
+
+
+def _read(folder: Path) -> pl.DataFrame:
+    """The candidates as they were written; none where somebody has changed that file so that it cannot be read."""
+    try:
+        return pl.read_csv(folder / "candidates.csv", infer_schema_length=None)
+    except (OSError, pl.exceptions.PolarsError):
+        return pl.DataFrame()
 
 
 def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:

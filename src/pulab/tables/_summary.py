@@ -163,7 +163,7 @@ def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence
             "score": row["score"],
             "decision": row["decision"],
             "stability": row["stability"],
-            "values": {column: _short(row.get(column)) for column in important if column in row},
+            "values": {column: _short(row.get(f"{column} (in the table)", row.get(column))) for column in important},
         }
         for row in ranked.head(50).iter_rows(named=True)
     ]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import polars as pl
 
@@ -25,7 +26,7 @@ def table_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
     """Take frames to a file that appears under its name only when all of them are written."""
     check_target(path)
     target = path.resolve()
-    unfinished = target.with_name(f"{target.name}.part")
+    unfinished = target.with_name(f".{target.name}-{uuid4().hex[:8]}")  # a name that nobody else has
     try:
         with _csv(unfinished) if path.suffix.lower() == ".csv" else _parquet(unfinished) as write:
             yield write
@@ -38,7 +39,15 @@ def table_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 @contextmanager
 def _csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
     with path.open("wb") as file:
-        yield lambda frame: frame.write_csv(file, include_header=file.tell() == 0)
+        yield lambda frame: flat(frame).write_csv(file, include_header=file.tell() == 0)
+
+
+def flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns that a CSV file can hold; durations in seconds."""
+    kept = [c for c in frame.columns if not frame[c].dtype.is_nested() and frame[c].dtype not in (pl.Binary, pl.Object)]
+    return frame.select(
+        pl.col(c).dt.total_seconds(fractional=True) if frame[c].dtype == pl.Duration else pl.col(c) for c in kept
+    )
 
 
 @contextmanager
