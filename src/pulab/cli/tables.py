@@ -1,5 +1,6 @@
 """The commands for tables: thin skins over :mod:`pulab.tables`."""
 
+import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,7 +136,7 @@ def rank(
             write(found)
         console.err.print(f"wrote {out}: {found.height:,} rows", markup=False, highlight=False)
     elif as_json:
-        console.print_json(list(found.iter_rows(named=True)))
+        console.print_json(json.loads(found.write_json()))  # in which NaN and infinity are null
     else:
         shown = found.columns[:9]  # a terminal is narrow; --out and --json have them all
         lines = [[_cell(value) for value in row] for row in found.select(shown).iter_rows()]

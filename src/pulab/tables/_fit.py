@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pulab._threads import threads_for
 from pulab._validation import SCENARIOS, check_choice, check_number, check_prior
@@ -64,6 +65,15 @@ def _check_ids(values: pl.Series, name: str) -> None:
         )
 
 
+def _learn_features(data: TableData, seed: int) -> tuple[Features, NDArray[np.float32]]:
+    """From P first, then U: how their rows are interleaved must not matter, and texts are embedded in their order."""
+    order = np.concatenate([np.flatnonzero(data.labelled), np.flatnonzero(~data.labelled)])
+    features, ordered = Features.learn(conform(data.frame, data.columns, data.name)[order], data.columns, seed)
+    numbers = np.empty_like(ordered)
+    numbers[order] = ordered
+    return features, numbers
+
+
 def estimate_table_prior(
     table: Any,
     label: str,
@@ -76,7 +86,7 @@ def estimate_table_prior(
     """The share of positives in a table; ``details["rows"]`` says how many of its rows are labelled."""
     data = prepare(table, label, positive=positive)
     with threads_for(data.frame.height * data.frame.width):
-        features, numbers = Features.learn(conform(data.frame, data.columns, data.name), data.columns, random_state)
+        features, numbers = _learn_features(data, random_state)
         X, s = features.filled(numbers), data.labelled.astype(int)
         found = estimate_prior(X, s, method=method, scenario=scenario, random_state=random_state)
     found.details["rows"] = data.counts
@@ -147,7 +157,7 @@ def fit_table(
         raise InputError(f"learning needs four labelled and four unlabeled rows at least, got {data.counts}.")
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
-        features, numbers = Features.learn(conform(data.frame, data.columns, data.name), data.columns, random_state)
+        features, numbers = _learn_features(data, random_state)
         X = Views(features, numbers)
         known = _prior(prior, X, data, scenario, random_state, on_step)
         work = Work(X, data.labelled, known, scenario, random_state, on_step)

@@ -174,8 +174,10 @@ def _header(path: Path) -> list[str]:
 def _first_text_line(path: Path) -> str:
     with path.open("rb") as file:
         line = file.readline(2**20)
+    if line.startswith(b"\x1f\x8b"):
+        raise DataFormatError(f"{path} is compressed. Unpack it first, or save it as Parquet.")
     if not line.strip():
-        raise DataFormatError(f"{path} begins with an empty line. Its first line must name the columns.")
+        raise DataFormatError(f"{path} is empty or begins with an empty line. Its first line must name the columns.")
     try:
         return line.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:

@@ -184,8 +184,9 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
             continue
         note = data.notes.get(name) or ("" if name in used else "nothing to learn from was found in it")
         kind = "left out" if note else kinds.get(name, "")
-        missing = float(data.frame[name].null_count()) / data.frame.height
-        columns.append({"name": name, "kind": kind, "missing": missing, "note": note})
+        values = data.frame[name]
+        gaps = values.null_count() + (values.is_nan().sum() if values.dtype.is_float() else 0)
+        columns.append({"name": name, "kind": kind, "missing": gaps / data.frame.height, "note": note})
     return {
         "name": data.name,
         "rows": data.frame.height,
