@@ -17,6 +17,7 @@ def resolve_prior(
 ) -> tuple[float, tuple[float, float]]:
     """The prior and between which values it lies."""
     if isinstance(prior, str) and prior == "estimate":
+        seed %= 2**31  # numpy's older generators take 32 bits
         found = estimate_prior(X, positive.astype(int), scenario=scenario, random_state=seed)
         return found.prior, found.interval
     if prior is None:
