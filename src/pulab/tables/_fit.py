@@ -140,7 +140,8 @@ def fit_table(
     >>> from pulab.datasets import load_breast_cancer
     >>> from pulab.tables import fit_table
     >>> rows = load_breast_cancer()
-    >>> table = pl.DataFrame(rows.X_train).with_columns(known=[y if i % 2 else 0 for i, y in enumerate(rows.y_train)])
+    >>> known = pl.Series([int(y) if i % 2 else 0 for i, y in enumerate(rows.y_train)])
+    >>> table = pl.DataFrame(rows.X_train).with_columns(known=known)
     >>> model = fit_table(table, "known", method="elkan-noto", prior=0.37)
     >>> model.candidates.columns[:4]
     ['rank', 'row', 'score', 'probability']

@@ -28,6 +28,10 @@ class LabelColumn:
 
 def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, NDArray[np.bool_]]:
     """The label column's meaning, understood or told, and which rows are labelled by it."""
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object):
+        raise InputError(
+            f"column {values.name!r} holds {values.dtype}, which marks nothing. Mark known positives with 1."
+        )
     text = _text(values)
     counts = dict(text.drop_nulls().value_counts(sort=True).iter_rows())
     if positive is not None:
