@@ -86,8 +86,7 @@ def _from_memory(source: Any) -> pl.DataFrame | None:
         try:
             return pl.DataFrame(pl.from_pandas(source))
         except Exception as error:  # pandas holds anything, and each kind fails in its own way
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
-            raise InputError(f"this pandas frame cannot be read as a table: {reason}.") from error
+            raise InputError(f"this pandas frame cannot be read as a table: {_reason(error)}.") from error
     if not isinstance(source, str | Path):
         raise InputError(
             f"a table must be a CSV or Parquet file, or a frame of polars, pandas or pyarrow, got {type(source)}."
@@ -115,11 +114,14 @@ def _said_of(path: Path) -> Iterator[None]:
     """What pyarrow says of a file that it cannot read, in one line and in our words."""
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         kind = "Parquet" if _is_parquet(path) else "CSV"
         line = "" if kind == "Parquet" else _first_broken_line(path)
-        raise DataFormatError(line or f"{path} is no {kind} file that can be read: {reason}.") from error
+        raise DataFormatError(line or f"{path} is no {kind} file that can be read: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
 
 
 def _whole_parquet(path: Path) -> pl.DataFrame:
