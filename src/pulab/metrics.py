@@ -120,11 +120,6 @@ def lee_liu(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-con
     return float(found.positive.mean() ** 2 / called) if called else 0.0
 
 
-def share_called_positive(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-control") -> float:
-    """How much of the population is called positive."""
-    return float(_decisions(s, y_pred, scenario).population.mean())
-
-
 # Of scores ------------------------------------------------------------------------------------------------------------
 
 

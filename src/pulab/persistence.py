@@ -161,6 +161,8 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"the model's folder must lie in one that is there, got {folder}. Make {folder.parent} first.")
     if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there and is no model of pulab's. Name another folder; this one stays as it is.")
+    if folder.is_mount():
+        raise InputError(f"{folder} is where a disk is mounted, and cannot be replaced. Name a folder in it.")
     strangers = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)] if folder.is_dir() else []
     if strangers:
         raise InputError(f"{folder} holds {strangers[0]!r} beside a model. Name another folder, or move that file.")

@@ -1,10 +1,14 @@
 """Reading tables, and what their label column says."""
 
+import datetime
+import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
@@ -94,6 +98,8 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
     assert read_table(frame.to_pandas()).columns == frame.columns
     assert read_table(frame.lazy()).equals(frame)
     assert read_table(frame.to_arrow()).equals(frame)
+    wide = frame.to_arrow().append_column("wide", pa.array([Decimal("0.5")] * frame.height, pa.decimal256(60, 2)))
+    assert read_table(wide)["wide"].to_list() == [0.5] * frame.height
 
 
 @pytest.mark.parametrize(
@@ -131,6 +137,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_table(tmp_path / "costumers.csv")
     with pytest.raises(InputError, match="folder"):
         read_table(tmp_path)
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match="Save it first"):
+        read_table(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="must be a CSV or Parquet file"):
         read_table([[1, 2]])
 
@@ -169,7 +178,10 @@ def test_other_types_of_the_same_values_conform() -> None:
     assert conform(texts, columns, "it").equals(wanted)
     infinite = texts.with_columns(n=pl.Series([1.5, float("inf")]))
     assert conform(infinite, columns, "it").equals(wanted)
-    for name, bad in (("n", "abc"), ("b", "perhaps"), ("d", "yesterday")):
+    for name, bad in (("n", "abc"), ("n", "1,234"), ("b", "perhaps"), ("d", "yesterday")):
         wrong = texts.with_columns(pl.lit(bad).alias(name))
         with pytest.raises(InputError, match=f"column '{name}' of it must hold .* got '{bad}'"):
             conform(wrong, columns, "it")
+    for name, other in (("n", datetime.date(2024, 1, 2)), ("d", 5)):  # polars would make one of the other
+        with pytest.raises(InputError, match=f"column '{name}' of it must hold"):
+            conform(texts.with_columns(pl.lit(other).alias(name)), columns, "it")

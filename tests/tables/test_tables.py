@@ -186,7 +186,7 @@ def test_prior_is_estimated() -> None:
         ({}, {"label": "zzz"}, "It has: 'customer', 'age'"),
         ({}, {"id": "custmer"}, "for the id. Did you mean 'customer'"),
         ({}, {"id": "plan"}, "ids must be different, but 200 rows of column 'plan' share theirs"),
-        ({}, {"id": "age"}, "rows have no id"),
+        ({}, {"id": "age"}, "rows without an id"),
         ({}, {"id": "churned"}, "both the label and the id"),
         ({"score": 1}, {"id": "score"}, "ids must be different"),
         ({"churned": 0}, {}, "no row of column 'churned' is a known positive"),
@@ -250,10 +250,28 @@ def test_what_is_not_a_csv_value_does_not_stop_a_fit(tmp_path: Path) -> None:
 
 
 def test_ids_of_a_file_stay_as_they_are_written(tmp_path: Path) -> None:
-    ids = [f"{i:05d}" for i in range(200)]
+    ids = [f"{i:05d}" for i in range(199)] + ["NA"]  # Namibia, not a gap
     Customers(200).frame.with_columns(customer=pl.Series(ids)).write_csv(tmp_path / "t.csv")
     model = fit_table(tmp_path / "t.csv", "churned", id="customer", method="elkan-noto", prior=0.3)
     assert set(model.candidates["customer"]) <= set(ids)
+    assert model.score(tmp_path / "t.csv")["customer"].to_list() == ids
+
+
+def test_numbers_written_with_a_decimal_comma_are_numbers_and_odd_ones_are_called_out(tmp_path: Path) -> None:
+    frame = Customers(300).frame
+    thousands = (1000 * pl.col("spent")).cast(pl.Int64).cast(pl.String).str.replace(r"(\d{3})$", ",$1")
+    comma = pl.col("spent").round(2).cast(pl.String).str.replace(".", ",", literal=True)
+    for name, spent in (("point", pl.col("spent").round(2)), ("comma", comma), ("thousands", thousands)):
+        frame.with_columns(spent=spent).write_csv(tmp_path / f"{name}.csv", separator=";")
+    point, comma, odd = (
+        fit_table(tmp_path / f"{name}.csv", "churned", method="elkan-noto", prior=0.3)
+        for name in ("point", "comma", "thousands")
+    )
+    scores = point.score(tmp_path / "point.csv")
+    assert comma.score(tmp_path / "comma.csv").equals(scores)
+    assert comma.score(tmp_path / "point.csv").equals(scores)
+    assert not any("looks like numbers" in text for text in comma.summary["warnings"])
+    assert any("'spent' was read as words, but looks like numbers" in text for text in odd.summary["warnings"])
 
 
 def test_how_rows_are_interleaved_does_not_matter() -> None:

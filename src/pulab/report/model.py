@@ -270,7 +270,6 @@ FIGURES = {
         percent,
         "Of all rows, the share decided rightly. Calling every row negative gives {negative}.",
     ),
-    "zero_one_risk": ("Error", percent, "Of all rows, the share decided wrongly."),
     "roc_auc": ("ROC AUC", decimal, "How often a positive scores above a negative. Guessing gives 0.5."),
     "average_precision": (
         "Average precision",
@@ -282,11 +281,6 @@ FIGURES = {
         decimal,
         "Recall squared, divided by the share called positive. Needs no prior and has no upper end; it only compares "
         "models of the same table.",
-    ),
-    "nnpu_risk": (
-        "PU risk",
-        decimal,
-        "The error that PU methods make small, softened at the boundary. It only compares models of the same table.",
     ),
 }
 

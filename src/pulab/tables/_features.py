@@ -1,5 +1,7 @@
 """From mixed columns to numbers."""
 
+import os
+import tempfile
 import warnings
 from collections.abc import Sequence
 from typing import Any, Self
@@ -12,6 +14,10 @@ from pulab.errors import InputError
 from pulab.tables._frame import Column
 
 Array = NDArray[np.float32]
+
+# skrub makes a folder in the home directory when it is imported, and fails where there is none to write to.
+if not os.access(os.path.expanduser("~"), os.W_OK):  # noqa: PTH111  # Path fails where there is no home at all
+    os.environ.setdefault("SKB_DATA_DIRECTORY", f"{tempfile.gettempdir()}/skrub_data")
 
 
 class Features:

@@ -31,7 +31,7 @@ def ignore(text: str, done: int, total: int) -> None:
 
 def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = None) -> TableData:
     """Read a table and understand its columns."""
-    frame = read_table(source, as_text=[column for column in (label, id) if isinstance(column, str)])
+    frame = read_table(source, label, id)
     name = name_of(source)
     check_column(label, frame.columns, name, "the label")
     column, labelled = read_labels(frame[label], positive)
@@ -53,9 +53,9 @@ def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = N
 
 
 def _check_ids(values: pl.Series, name: str) -> None:
-    if values.null_count():
-        gaps = values.null_count()
-        raise InputError(f"{gaps:,} rows have no id in column {name!r}. Fill them in, or leave the id out (--id).")
+    gaps = values.null_count() + int((values.cast(pl.String) == "").sum())
+    if gaps:
+        raise InputError(f"rows without an id in column {name!r}: {gaps:,}. Fill them in, or leave the id out (--id).")
     if values.n_unique() < len(values):
         twice = values.filter(values.is_duplicated())[0]
         n_rows = int(values.is_duplicated().sum())

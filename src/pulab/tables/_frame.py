@@ -16,6 +16,7 @@ import pyarrow.parquet
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
 
 BATCH = 65_536  # rows at a time where a table is streamed
+WORDS = (pl.String, pl.Categorical, pl.Enum)
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", "#N/A"]
 
 
@@ -30,21 +31,21 @@ class Column:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_table(source: Any, as_text: Sequence[str] = ()) -> pl.DataFrame:
+def read_table(source: Any, label: str | None = None, id: str | None = None) -> pl.DataFrame:
     """A table as a polars frame: a CSV or Parquet file, or a frame of polars, pandas or pyarrow.
 
-    Some columns of a CSV file, such as ids, are to be read as they are written.
+    A CSV file's labels are read as text, and its ids as they are written: 007 is one, and so is NA.
     """
     frame = _from_memory(source)
     if frame is None:
         path = _existing(source)
-        frame = _whole_parquet(path) if _is_parquet(path) else _whole_csv(path, as_text)
+        frame = _whole_parquet(path) if _is_parquet(path) else _whole_csv(path, label, id)
     if frame.height == 0:
         raise InputError(f"{name_of(source)} has no rows. Pass a table with labelled and unlabeled rows.")
     return frame
 
 
-def batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = None) -> Iterator[pl.DataFrame]:
     """A table in pieces, in its order, without ever holding all of it; a CSV file's values come as text."""
     frame = _from_memory(source)
     if frame is not None:
@@ -61,11 +62,11 @@ def batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[pl.Da
                 for batch in file.iter_batches(BATCH, columns=wanted):
                     yield _frame(pa.Table.from_batches([batch]))
         else:
-            names = _header(path)
-            options = _csv_options(path, dict.fromkeys(names, pa.string()))
+            options = _csv_options(path, _header(path), as_written=True)
+            gaps = pl.exclude([id] if id else []).replace(MISSING, None)
             with pa.csv.open_csv(path, **options) as reader:
                 for batch in reader:
-                    yield from _frame(pa.Table.from_batches([batch])).iter_slices(BATCH)
+                    yield from _frame(pa.Table.from_batches([batch])).with_columns(gaps).iter_slices(BATCH)
 
 
 def name_of(source: Any) -> str:
@@ -101,6 +102,10 @@ def _existing(source: str | Path) -> Path:
     if not path.exists():
         near = _nearest(path.name, [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else [])
         raise DataNotFoundError(f"there is no file {path}.{near}")
+    if not path.is_file():
+        raise InputError(
+            f"{path} is no file but a pipe or a device, and a table is read more than once. Save it first."
+        )
     return path
 
 
@@ -129,12 +134,18 @@ def _whole_parquet(path: Path) -> pl.DataFrame:
         return _frame(pa.parquet.read_table(path))
 
 
-def _whole_csv(path: Path, as_text: Sequence[str]) -> pl.DataFrame:
+def _whole_csv(path: Path, label: str | None, id: str | None) -> pl.DataFrame:
+    as_text = [column for column in (label, id) if isinstance(column, str)]
     with _said_of(path):
-        table = pa.csv.read_csv(path, **_csv_options(path, dict.fromkeys(as_text, pa.string())))
-    if any(pa.types.is_binary(kind) for kind in table.schema.types):
-        raise DataFormatError(_first_broken_line(path) or f"{path} is not UTF-8 text. Save it as UTF-8.")
-    return _frame(table)
+        table = pa.csv.read_csv(path, **_csv_options(path, as_text))
+        if any(pa.types.is_binary(kind) for kind in table.schema.types):
+            raise DataFormatError(_first_broken_line(path) or f"{path} is not UTF-8 text. Save it as UTF-8.")
+        frame = _frame(table)
+        if id in frame.columns and frame[id].null_count():
+            options = _csv_options(path, as_text, as_written=True)
+            options["convert_options"].include_columns = [id]
+            frame = frame.with_columns(_frame(pa.csv.read_csv(path, **options)))
+    return frame
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:
@@ -142,15 +153,23 @@ def _frame(table: pa.Table) -> pl.DataFrame:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataFormatError(f"two columns are called {twice!r}. Give each a name of its own.")
-    return pl.DataFrame(pl.from_arrow(table))
+    for i, field in enumerate(table.schema):
+        if pa.types.is_decimal256(field.type):  # which polars has not
+            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
+    try:
+        return pl.DataFrame(pl.from_arrow(table))
+    except pl.exceptions.PolarsError as error:
+        raise DataFormatError(f"the table has a column that cannot be read: {_reason(error)}. Leave it out.") from error
 
 
-def _csv_options(path: Path, types: dict[str, Any]) -> dict[str, Any]:
+def _csv_options(path: Path, as_text: Sequence[str], as_written: bool = False) -> dict[str, Any]:
     _check_quotes(path)
     return {
         "read_options": pa.csv.ReadOptions(block_size=2**22),
         "parse_options": pa.csv.ParseOptions(delimiter=_separator(path), newlines_in_values=True),
-        "convert_options": pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True, column_types=types),
+        "convert_options": pa.csv.ConvertOptions(
+            null_values=MISSING, strings_can_be_null=not as_written, column_types=dict.fromkeys(as_text, pa.string())
+        ),
     }
 
 
@@ -243,7 +262,9 @@ def kind_of(values: pl.Series) -> tuple[str, str]:
         return ("left out", "it numbers the rows") if is_counter else ("number", "")
     if kind in (pl.Date, pl.Datetime):
         return "date", ""
-    if kind in (pl.String, pl.Categorical, pl.Enum):
+    if kind in WORDS:
+        if with_commas(values.cast(pl.String)) is not None:
+            return "number", ""
         return ("left out", "another word in every row, as identifiers have") if _is_code(values) else ("text", "")
     return "left out", f"values of type {kind} cannot be learned from"
 
@@ -261,6 +282,25 @@ def _is_code(values: pl.Series) -> bool:
     return len(text) >= 50 and text.n_unique() == len(text) and not text.str.strip_chars().str.contains(r"\s").any()
 
 
+def with_commas(text: pl.Series) -> pl.Series | None:
+    """Numbers written with a decimal comma, where that is plain: 1,234 and its like alone may be thousands."""
+    text = text.str.strip_chars()
+    commas = text.filter(text.str.contains(",", literal=True))
+    if not len(commas) or not text.str.contains(r"^[+-]?\d*,?\d+$").all():
+        return None
+    thousands = commas.str.contains(r"^[+-]?[1-9]\d{0,2},\d{3}$").all()
+    return None if thousands else text.str.replace(",", ".", literal=True).cast(pl.Float64)
+
+
+def almost_numbers(values: pl.Series) -> bool:
+    """Whether words are numbers with signs that are not read: 1,234 or 5 % or $20."""
+    if values.dtype not in WORDS:
+        return False
+    words = values.cast(pl.String).drop_nulls().unique()
+    numbers = words.str.contains(r"^\s*[+-]?[$€£]?\s*\d{1,3}([,' ]?\d{3})*([.,]\d+)?\s*[%$€£]?\s*$")
+    return bool(numbers.sum() > 0.9 * len(words)) and len(words) > 2
+
+
 def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
     """These columns, each read as its kind: numbers as float64 (infinite ones as missing), words as text."""
     for column in columns:
@@ -269,12 +309,14 @@ def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.Da
 
 
 def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
-    from_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
+    from_text = values.dtype in WORDS
     try:
+        if not _may_hold(values.dtype, column.kind):
+            raise ValueError("of another type")
         if column.kind == "number":
             if values.dtype == pl.Duration:
                 values = values.dt.total_seconds(fractional=True)
-            number = (values.cast(pl.String).str.strip_chars() if from_text else values).cast(pl.Float64)
+            number = _numbers(values.cast(pl.String)) if from_text else values.cast(pl.Float64)
             return number if number.is_finite().all() else number.set(~number.is_finite(), None)
         if column.kind == "time":
             time = values.cast(pl.String).str.strip_chars().str.to_time() if from_text else values.cast(pl.Time)
@@ -290,6 +332,20 @@ def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
             f"column {column.name!r} of {where} must hold {_PLURAL[column.kind]}, as in training, got "
             f"{_example(values, column)!r}. Mend it, or fit again with such values."
         ) from error
+
+
+def _may_hold(dtype: pl.DataType, kind: str) -> bool:
+    """Whether values of a type can be read as this kind; polars would make numbers of dates, and dates of numbers."""
+    if kind == "text" or dtype in (*WORDS, pl.Null):
+        return True
+    if kind in ("number", "boolean"):
+        return dtype.is_numeric() or dtype == pl.Boolean or (kind == "number" and dtype == pl.Duration)
+    return dtype == pl.Time if kind == "time" else dtype in (pl.Date, pl.Datetime)
+
+
+def _numbers(text: pl.Series) -> pl.Series:
+    numbers = with_commas(text)
+    return text.str.strip_chars().cast(pl.Float64) if numbers is None else numbers
 
 
 _PLURAL = {"number": "numbers", "boolean": "true or false", "date": "dates", "time": "times", "text": "text"}

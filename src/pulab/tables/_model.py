@@ -146,7 +146,7 @@ class TableModel:
     def _pieces(self, table: Any, columns: list[str] | None) -> Iterator[pl.DataFrame]:
         """A table piece by piece, some of its columns or all; one without rows is refused."""
         empty = True
-        for frame in batches(table, columns):
+        for frame in batches(table, columns, self.id):
             if frame.height:
                 empty = False
                 yield frame

@@ -16,7 +16,7 @@ from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._features import Features
-from pulab.tables._frame import Column
+from pulab.tables._frame import Column, almost_numbers
 from pulab.tables._labels import LabelColumn
 from pulab.tables._model import beside
 from pulab.tables._work import Choice, CrossFit, Views
@@ -94,6 +94,7 @@ def summarise(
     important = evaluate.importances(parts, X.features.groups(), rng)
     bias = evaluate.labelling_bias(X.filled(), labelled, of_unlabeled, rng)
     doubts = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
+    doubts += _misread(data, X.features)
     doubts += evaluate.oddities(labelled, found.scores, probability, prior, scenario, important)
     summary = {
         "pulab": __version__,
@@ -197,6 +198,17 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
         "id": data.id,
         "columns": columns,
     }
+
+
+def _misread(data: TableData, features: Features) -> list[str]:
+    """Columns that were taken for words, but were meant for numbers."""
+    words = [name for name, kind in features.kinds().items() if kind in ("category", "text")]
+    odd = [name for name in words if almost_numbers(data.frame[name])]
+    return [
+        f"Column {name!r} was read as words, but looks like numbers, such as {data.frame[name].drop_nulls()[0]!r}. "
+        "Write plain digits and a decimal point, and fit again."
+        for name in odd
+    ]
 
 
 def _settings(classifier: Any) -> dict[str, Any]:
