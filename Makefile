@@ -1,5 +1,5 @@
 # make demo   train five methods on real digits, print a table, write demo.html
-# make test   run the tests
+# make test   run the tests, on every core
 # make lint   ruff and mypy
 # make tables write the tables of README.md and docs/ anew, from results/ and the registry
 # make docs   build the site: build/docs/index.html
@@ -18,7 +18,7 @@ demo: .venv/.demo
 	$(BIN)/pulab demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
