@@ -32,6 +32,8 @@ class CountedDropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
+        if torch.compiler.is_compiling():  # or it would fold the product below into numbers beyond 64 bits
+            place = (place ^ self.seed) ^ self.seed
         self.calls += 1
         h = (self.seed + self.passes * _STRIDE + self.calls) ^ (place * _MIX2)
         for factor in (_MIX1, _MIX2):
