@@ -271,6 +271,12 @@ MNIST_CPU = {
     "ours_seconds_per_100_epochs": "ours",
     "ratio": "ratio",
 }
+PRIOR_SPEED = {
+    "method": "method",
+    "rows": "rows",
+    "seconds": "seconds",
+    "seconds_with_interval": "with its interval",
+}
 
 TABLES = {
     "README.md": {"demo": demo, "paper": headline, "methods": methods},
@@ -292,6 +298,7 @@ TABLES = {
         "boosting": partial(measured, "boosting", BOOSTING),
         "score": partial(measured, "score", SCORE),
         "peers": peers,
+        "prior-speed": partial(measured, "prior-speed", PRIOR_SPEED),
         "gpu": gpu_seconds,
     },
     "docs/paper.md": {
