@@ -142,6 +142,9 @@ def test_another_schema_is_one_line(customers: Customers, model: TableModel, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     with pytest.raises(InputError, match=r"ends in .csv or .parquet"):
         model.score_file(customers.frame, tmp_path / "out.xlsx")
+    pl.DataFrame({"other": [1, 2]}).write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(InputError, match=r"other.parquet has no column 'age'"):
+        model.score(tmp_path / "other.parquet")
 
 
 def test_auto_chooses_by_held_out_risk_and_says_why() -> None:

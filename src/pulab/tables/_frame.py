@@ -53,20 +53,28 @@ def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = 
         return
     path = _existing(source)
     with _said_of(path):
-        if _is_parquet(path):
-            with pa.parquet.ParquetFile(
-                path, pre_buffer=False, buffer_size=2**20
-            ) as file:  # of large row groups a part
-                known = file.schema_arrow.names
-                wanted = known if columns is None else [name for name in known if name in set(columns)]
-                for batch in file.iter_batches(BATCH, columns=wanted):
-                    yield _frame(pa.Table.from_batches([batch]))
-        else:
-            options = _csv_options(path, _header(path), as_written=True)
-            gaps = pl.exclude([id] if id else []).replace(MISSING, None)
-            with pa.csv.open_csv(path, **options) as reader:
-                for batch in reader:
-                    yield from _frame(pa.Table.from_batches([batch])).with_columns(gaps).iter_slices(BATCH)
+        yield from _parquet_pieces(path, columns) if _is_parquet(path) else _csv_pieces(path, columns, id)
+
+
+def _parquet_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:  # of large row groups a part
+        for batch in file.iter_batches(BATCH, columns=_wanted(columns, file.schema_arrow.names)):
+            yield _frame(pa.Table.from_batches([batch]))
+
+
+def _csv_pieces(path: Path, columns: Sequence[str] | None, id: str | None) -> Iterator[pl.DataFrame]:
+    names = _header(path)
+    options = _csv_options(path, names, as_written=True)
+    options["convert_options"].include_columns = _wanted(columns, names)
+    gaps = pl.exclude([id] if id else []).replace(MISSING, None)
+    with pa.csv.open_csv(path, **options) as reader:
+        for batch in reader:
+            yield from _frame(pa.Table.from_batches([batch])).with_columns(gaps).iter_slices(BATCH)
+
+
+def _wanted(columns: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """Those columns of a file that are asked for; all where it has none of them, so that somebody can say so."""
+    return [name for name in known if columns is None or name in set(columns)] or list(known)
 
 
 def name_of(source: Any) -> str:
