@@ -70,4 +70,4 @@ def finish_or_forget(training: Training) -> None:
     if not training._terms:
         finish(training)
     else:
-        training.end_epoch(*training.validate())
+        training.end_epoch()

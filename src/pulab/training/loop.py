@@ -244,14 +244,10 @@ class Training:
         self._terms.append(self._take_step(positions).clone())
         self._row_counts.append(positions["u"].shape[1])
 
-    def validate(self) -> tuple[Mapping[str, Tensor], Tensor | None]:
-        """Ask the device for what an epoch ends with, and do not wait: in a fleet all ask before one is answered."""
-        return self.objective.end_epoch(self.epoch), self._validation_risks()
-
-    def end_epoch(self, more: Mapping[str, Tensor], validation_risks: Tensor | None) -> list[Record]:
-        """Write the history, keep the best; the first time in an epoch that the host waits for the device."""
-        extra = {name: value.tolist() for name, value in more.items()}
-        risks = None if validation_risks is None else validation_risks.tolist()
+    def end_epoch(self) -> list[Record]:
+        """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
+        extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
+        risks = self._validation_risks()
         records = self._summaries()
         for i, (record, history) in enumerate(zip(records, self.histories, strict=True)):
             record |= {name: values[i] for name, values in extra.items()}
@@ -323,7 +319,7 @@ class Training:
             for column in means.T
         ]
 
-    def _validation_risks(self) -> Tensor | None:
+    def _validation_risks(self) -> list[float] | None:
         if self.validation is None:
             return None
         self.model.train(False)
@@ -331,7 +327,8 @@ class Training:
             name: predict_stream(self.model, stream, self.schedule.autocast) for name, stream in self.validation.items()
         }
         with torch.inference_mode():
-            return self.objective.validation_risk(g)
+            risks: list[float] = self.objective.validation_risk(g).tolist()
+        return risks
 
     def _keep_best(self, risks: list[float] | None) -> None:
         # A risk that is no number never wins, but some epoch must: the first one stands until a better one comes.
@@ -413,13 +410,9 @@ def _run_epoch(going: Sequence[tuple[Training, Any]], on_epoch: OnEpoch) -> None
             if i < len(plan):
                 with torch.cuda.stream(stream):
                     training.take_step(plan[i])
-    answers = []
     for training, stream in going:
         with torch.cuda.stream(stream):
-            answers.append(training.validate())
-    for (training, stream), answer in zip(going, answers, strict=True):
-        with torch.cuda.stream(stream):
-            for record in training.end_epoch(*answer):
+            for record in training.end_epoch():
                 on_epoch(record, training.schedule.epochs)
 
 
