@@ -190,8 +190,11 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
     yield summary["method"]["why"]
     for name in ("precision", "recall", "roc_auc"):
         item = figures[name]
-        ends = [*(item["band"] or ()), *(item["interval"] or ())]
-        yield f"{name} {item['value']:.3f}, between {min(ends):.3f} and {max(ends):.3f}"
+        if item["value"] is None:
+            yield f"{name}: no row is called positive"
+        else:
+            low, high = item["between"]
+            yield f"{name} {item['value']:.3f}, between {low:.3f} and {high:.3f}"
     for column in table["columns"]:
         if column["kind"] == "left out":
             yield f"! Column {column['name']!r} was left out: {column['note']}."

@@ -141,9 +141,14 @@ def estimate_prior(
         whole = value if scenario == "case-control" else (n_p + value * n_u) / n
         return float(np.clip(whole, 1e-6, 1 - 1e-6))
 
-    details["warnings"] = _doubts(found, sample, share, reach)
+    disagree = len(parts) > 1 and max(found.values()) - min(found.values()) > CAREFUL
+    if disagree:
+        reach = [*reach, *found.values()]
     details["methods"] = {name: population(value) for name, value in found.items()}
-    return PriorEstimate(population(share), (population(min(reach)), population(max(reach))), method, details)
+    interval = (population(min(reach)), population(max(reach)))
+    estimate = PriorEstimate(population(share), interval, method, details)
+    details["warnings"] = _doubts(estimate, sample, share, disagree)
+    return estimate
 
 
 def _corrected(
@@ -186,20 +191,21 @@ def _quantiles(
         yield from np.quantile([function(other, rng) for other in again], (0.025, 0.975)) if again else ()
 
 
-def _doubts(found: dict[str, float], sample: Sample, share: float, reach: list[float]) -> list[str]:
-    """Why the estimate may not be trusted; each reason is a warning, too."""
+def _doubts(estimate: PriorEstimate, sample: Sample, share: float, disagree: bool) -> list[str]:
+    """Why an estimate may not be trusted, in shares of the population; each reason is a warning, too."""
     said = []
+    methods = estimate.details["methods"]
+    low, high = estimate.interval
     if len(sample.positive) < FEW:
         said.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
     if share > 0.99:
         said.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
-    if max(reach) - min(reach) > WIDE:
-        said.append(f"it may lie anywhere from {min(reach):.2f} to {max(reach):.2f} of the unlabeled rows")
-    if len(found) > 1:
-        if max(found.values()) - min(found.values()) > CAREFUL:
-            said.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in found.items())}: they disagree")
-        if not shows_pure_positives(sample, share):
-            said.append("no region of pure positives is in sight, so that this may be an upper bound")
+    if high - low > WIDE:
+        said.append(f"it may lie anywhere from {low:.2f} to {high:.2f}")
+    if disagree:
+        said.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in methods.items())}: they disagree")
+    if len(methods) > 1 and not shows_pure_positives(sample, share):
+        said.append("no region of pure positives is in sight, so that this may be an upper bound")
     for text in said:
         warnings.warn(f"class prior: {text}.", PulabWarning, stacklevel=3)
     return said

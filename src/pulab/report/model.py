@@ -39,7 +39,7 @@ BLANK: dict[str, Any] = {
         "settings": {},
     },
     "folds": None,
-    "metrics": [{"name": "", "value": None, "band": None, "interval": None, "more_is_better": True}],
+    "metrics": [{"name": "", "value": None, "band": None, "interval": None, "between": None, "more_is_better": True}],
     "distributions": {"edges": [], "labelled": [], "unlabeled": []},
     "review": [{"k": None, "precision": None, "precision_band": None, "recall": None, "recall_band": None}],
     "curves": [{"name": "", "unit": "steps", "values": [], "best": None}],
@@ -294,6 +294,7 @@ class Figure(NamedTuple):
     value: str
     band: str
     interval: str
+    between: str
     track: Track | None
     more_is_better: bool
 
@@ -306,7 +307,8 @@ def _figure(metric: dict[str, Any], prior: Any) -> Figure:
     value, band, interval = metric["value"], metric["band"], metric["interval"]
     track = None if key == "lee_liu" else plots.track(value, Scale(0, 1), band, interval)
     better = bool(metric["more_is_better"])
-    return Figure(key, title, means, words(value), span(band, words), span(interval, words), track, better)
+    spans = {name: span(metric[name], words) for name in ("band", "interval", "between")}
+    return Figure(key, title, means, words(value), **spans, track=track, more_is_better=better)
 
 
 def _review(points: list[Point]) -> Plot:

@@ -10,17 +10,25 @@ from scipy.stats import binomtest
 
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.errors import PulabWarning
-from pulab.metrics import METRICS, estimate, prior_of_unlabeled, roc_auc, separation
+from pulab.metrics import METRICS, estimate, precision, prior_of_unlabeled, roc_auc, separation
 from pulab.priors import PriorEstimate
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
+BOUNDED = SHOWN[:-1]
+OF_CALLED = ("precision", "f1", "lee_liu")  # of the rows that are called positive
+TOO_GOOD = {"ROC AUC": 1.02, "precision": 1.1}  # estimates beyond these are no longer chance
 
 
 def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[dict[str, Any]]:
-    """The figures of the report, each with its band over the prior's interval and its sampling interval."""
+    """The figures of the report, each with its band over the prior's interval and its sampling interval.
+
+    Their estimates may leave 0 and 1 by chance, which what they stand for cannot: they are cut off there. ``between``
+    takes in both doubts.
+    """
     n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows again
+    called = probability > 0.5 if scenario == "single-sample" else probability[~labelled] > 0.5
     found = []
     for name in SHOWN:
         values = (probability > 0.5).astype(np.float64) if METRICS[name].of == "decisions" else probability
@@ -35,8 +43,27 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
                 scenario=scenario,
                 n_bootstrap=n_bootstrap,
             )
-        found.append({"name": name, **value._asdict(), "more_is_better": METRICS[name].more_is_better})
+        if name == "recall":  # a share of the labelled rows, which may be few
+            low, high = _wilson(value.value, int(labelled.sum()))
+            value = value._replace(interval=(low, high))
+        told: dict[str, Any] = {**value._asdict(), "between": _together(*value)}
+        if name in OF_CALLED and not called.any():
+            told = dict.fromkeys(told)  # there is nothing that they could be of
+        elif name in BOUNDED:
+            told = {key: None if part is None else np.clip(part, 0, 1).tolist() for key, part in told.items()}
+        found.append({"name": name, **told, "more_is_better": METRICS[name].more_is_better})
     return found
+
+
+def _together(
+    value: float, band: tuple[float, float] | None, interval: tuple[float, float] | None
+) -> list[float] | None:
+    """One interval for two doubts that have nothing to do with each other: their squares add up."""
+    ends = np.array([part for part in (band, interval) if part is not None])
+    if not len(ends):
+        return None
+    low, high = (float(np.sqrt((np.maximum(part, 0) ** 2).sum())) for part in (value - ends[:, 0], ends[:, 1] - value))
+    return [value - low, value + high]
 
 
 def distributions(labelled: Marks, probability: Array, bins: int = 40) -> dict[str, list[float]]:
@@ -150,8 +177,13 @@ def oddities(
     if n_p < 50:
         said.append(f"Only {n_p} rows are labelled: every figure here is rough. A hundred or more make it firm.")
     auc = roc_auc(s, score, prior=prior.prior, scenario=scenario)
-    if auc > 1.02:
-        said.append("The estimated ROC AUC is above 1, which cannot be: the prior, or the scenario, is probably wrong.")
+    right = precision(s, decided.astype(np.float64), prior=prior.prior, scenario=scenario) if called else 0.0
+    for name, value in (("ROC AUC", auc), ("precision", right)):
+        if value > TOO_GOOD[name]:
+            said.append(
+                f"The estimated {name} is {value:.2f}, and none can be above 1: the prior, or the scenario, is "
+                "probably wrong."
+            )
     if auc < 0.6:
         said.append(
             "The model can hardly tell positives from negatives (ROC AUC below 0.6; 0.5 is chance). The columns may "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pulab.bench.methods import METHODS
 from pulab.calibration import PUCalibrator
 from pulab.estimators._boosting import backends
-from pulab.metrics import zero_one_risk
+from pulab.metrics import estimate
 from pulab.model_selection import PUStratifiedKFold, logits_of
 from pulab.priors import PriorEstimate
 from pulab.tables._features import Features
@@ -112,14 +112,24 @@ class Work:
             start = time.perf_counter()
             scores = self.cross_fit(method, rows).scores[rows]
             probability = PUCalibrator(self.prior.prior, self.scenario).fit(scores, marks)(scores)
-            risk = zero_one_risk(marks, probability > 0.5, prior=self.prior.prior, scenario=self.scenario)
-            compared.append({"method": method, "risk": risk, "seconds": time.perf_counter() - start})
+            told: dict[str, Any] = {"prior": self.prior.prior, "scenario": self.scenario}
+            risk = estimate("zero_one_risk", marks, probability > 0.5, **told, n_bootstrap=100)
+            compared.append(
+                {
+                    "method": method,
+                    "risk": max(0.0, risk.value),
+                    "interval": np.clip(risk.interval or (0, 1), 0, 1).tolist(),
+                    "seconds": time.perf_counter() - start,
+                }
+            )
         best = min(compared, key=lambda item: item["risk"])
         others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
         size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
+        low, high = best["interval"]
         why = (
             f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk, {best['risk']:.3f} (the "
-            f"estimated share of wrong decisions); {others}."
+            f"estimated share of wrong decisions, between {low:.3f} and {high:.3f}, and as the lowest of "
+            f"{len(compared)} rather too low); {others}."
         )
         return Choice(best["method"], why, compared)
 
