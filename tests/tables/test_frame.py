@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.tables._frame import Column, batches, conform, kind_of, read_table
+from pulab.tables._frame import batches, read_table
+from pulab.tables._kinds import Column, conform, kind_of
 from pulab.tables._labels import read_labels
 
 from .conftest import Customers
@@ -93,7 +94,7 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
         assert [kind_of(read[c])[0] for c in read.columns] == [kind_of(frame[c])[0] for c in frame.columns]
         assert read["notes"].to_list() == frame["notes"].to_list()
         pieces = pl.concat(list(batches(tmp_path / source)))
-        columns = [Column(c, kind_of(frame[c])[0]) for c in frame.columns if kind_of(frame[c])[0] != "left out"]
+        columns = [Column(c, *kind_of(read[c])[:2]) for c in frame.columns if kind_of(frame[c]).kind != "left out"]
         assert conform(pieces, columns, "it").equals(conform(frame, columns, "it"))
     assert read_table(frame.to_pandas()).columns == frame.columns
     assert read_table(frame.lazy()).equals(frame)
@@ -142,6 +143,62 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_table(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="must be a CSV or Parquet file"):
         read_table([[1, 2]])
+
+
+def test_files_of_odd_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for content, wanted in (
+        ("x\n1\n\n2\n", {"x": ["1", None, "2"]}),
+        (
+            "x,y,,\n1,2,,\n\n3,4,5,\n",
+            {"x": ["1", "3"], "y": ["2", "4"], "column 3": [None, "5"], "column 4": [None, None]},
+        ),
+        ('"net, in\nEUR";y\n1,5;2\n', {"net, in\nEUR": ["1,5"], "y": ["2"]}),
+        ("x,y\r1,2\r3,4\r", {"x": ["1", "3"], "y": ["2", "4"]}),
+        ('x,y\n5" pipe,1\n', {"x": ['5" pipe'], "y": ["1"]}),
+    ):
+        path.write_text(content)
+        for frame in (read_table(path), pl.concat(list(batches(path)))):
+            assert frame.to_dict(as_series=False) == wanted
+        assert next(batches(path, list(wanted)[:1])).columns == list(wanted)[:1] or "column 4" in wanted
+    path.write_text('a,b,c\n1,"oops,2\n3,4,5\n6,7,8\n9,"oops,10\n1,2,3\n')
+    with pytest.raises(DataFormatError, match="2 whole lines of the table, from '3,4,5' on"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "form", "values"),
+    [
+        (["1,5", "12", "-0,25"], "number", ",", [1.5, 12, -0.25]),
+        (["1.234,5", "2.000", "7"], "number", ",", [1234.5, 2000, 7]),
+        (["1,234,567", "12", "1,000.5"], "number", "1,000", [1234567, 12, 1000.5]),
+        (["1,234", "5,678", "9"], "text", "", None),  # either
+        (["1.5", "n", "2"], "text", "", None),
+        (["31.12.2020", "1.2.2021", None], "date", "%d.%m.%Y", ["2020-12-31", "2021-02-01", None]),
+        (["12/31/2020", "01/02/2021"], "date", "%m/%d/%Y", ["2020-12-31", "2021-01-02"]),
+        (["31/12/2020", "01/02/2021"], "date", "%d/%m/%Y", ["2020-12-31", "2021-02-01"]),
+        (
+            ["2020-12-31T10:30:00Z", "2020-12-31 10:30+02:00"],
+            "date",
+            "%Y-%m-%d",
+            ["2020-12-31 10:30", "2020-12-31 08:30"],
+        ),
+        (["0000-00-00", "2020-12-31"], "date", "%Y-%m-%d", [None, "2020-12-31"]),
+        (["12:30:01", "13:45", "0:00:00.500"], "time", "", [45001, 49500, 0.5]),
+        (["TRUE", "false", "True"], "boolean", "", [True, False, True]),
+    ],
+)
+def test_texts_are_what_they_look_like(texts: list[Any], kind: str, form: str, values: list[Any] | None) -> None:
+    text = pl.Series("x", texts)
+    assert kind_of(text)[:2] == (kind, form)
+    if values is None:
+        return
+    read = conform(text.to_frame(), [Column("x", kind, form)], "it")["x"]
+    if kind == "date":
+        wanted = pl.Series(values, dtype=pl.String)
+        assert read.dt.to_string("%Y-%m-%d %H:%M").str.strip_suffix(" 00:00").to_list() == wanted.to_list()
+    else:
+        assert read.to_list() == values
 
 
 def test_columns_that_carry_nothing_are_left_out() -> None:

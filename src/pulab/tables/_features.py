@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pulab.errors import InputError
-from pulab.tables._frame import Column
+from pulab.tables._kinds import Column
 
 Array = NDArray[np.float32]
 

@@ -16,7 +16,8 @@ from pulab.errors import InputError, PulabWarning
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._features import Features
-from pulab.tables._frame import Column, check_column, conform, kind_of, name_of, read_table
+from pulab.tables._frame import name_of, read_table
+from pulab.tables._kinds import LEFT_OUT, Column, check_column, conform, kind_of, with_numbers
 from pulab.tables._labels import read_labels
 from pulab.tables._model import RESERVED, TableModel
 from pulab.tables._summary import Asked, TableData, summarise
@@ -31,7 +32,7 @@ def ignore(text: str, done: int, total: int) -> None:
 
 def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = None) -> TableData:
     """Read a table and understand its columns."""
-    frame = read_table(source, label, id)
+    frame = read_table(source, id)
     name = name_of(source)
     check_column(label, frame.columns, name, "the label")
     column, labelled = read_labels(frame[label], positive)
@@ -44,15 +45,17 @@ def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = N
             raise InputError(f"the id column cannot be called {id!r}, as a column of the results is. Rename it.")
     rest = [other for other in frame.columns if other not in (label, id)]
     kinds = {other: kind_of(frame[other]) for other in rest}
-    columns = [Column(other, kind) for other, (kind, _) in kinds.items() if kind != "left out"]
-    notes = {other: note for other, (kind, note) in kinds.items() if kind == "left out"}
+    columns = [Column(other, found.kind, found.form) for other, found in kinds.items() if found.kind != LEFT_OUT]
+    notes = {other: found.note for other, found in kinds.items() if found.kind == LEFT_OUT}
     if not columns:
         left = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {left}".rstrip(". ") + ".")
-    return TableData(name, frame, columns, notes, column, labelled, id)
+    return TableData(name, with_numbers(frame, columns, name), columns, notes, column, labelled, id)
 
 
 def _check_ids(values: pl.Series, name: str) -> None:
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object):
+        raise InputError(f"ids must be text or numbers, but column {name!r} holds {values.dtype}. Name another (--id).")
     gaps = values.null_count() + int((values.cast(pl.String) == "").sum())
     if gaps:
         raise InputError(f"rows without an id in column {name!r}: {gaps:,}. Fill them in, or leave the id out (--id).")

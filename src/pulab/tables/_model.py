@@ -16,7 +16,8 @@ from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.tables._features import Features
-from pulab.tables._frame import Column, batches, conform, name_of
+from pulab.tables._frame import batches, name_of
+from pulab.tables._kinds import Column, conform, with_numbers
 from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
 
@@ -95,6 +96,7 @@ class TableModel:
             best = joined if best is None else pl.concat([best, joined], how="vertical_relaxed")
             best = best.sort("probability", "score", descending=True, maintain_order=True).head(top)
         assert best is not None  # a table without rows was refused
+        best = with_numbers(best, self.features.columns, name_of(table))
         return best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all())
 
     def report(self) -> str:
@@ -108,7 +110,7 @@ class TableModel:
         content = Content()
         document = {
             "kind": KIND,
-            "columns": [[column.name, column.kind] for column in self.features.columns],
+            "columns": [[column.name, column.kind, column.form] for column in self.features.columns],
             "label": [self.label.name, self.label.positive],
             "id": self.id,
             "vectorizer": content.pack(self.features.vectorizer),
@@ -126,7 +128,7 @@ class TableModel:
         folder = Path(folder)
         document, content = read_folder(folder, KIND)
         with damage_is_told(folder):
-            columns = [Column(name, kind) for name, kind in document["columns"]]
+            columns = [Column(*column) for column in document["columns"]]
             vectorizer, imputer, classifier, calibrator = (
                 content.unpack(document[name]) for name in ("vectorizer", "imputer", "classifier", "calibrator")
             )

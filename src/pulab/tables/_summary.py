@@ -16,7 +16,7 @@ from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._features import Features
-from pulab.tables._frame import Column, almost_numbers
+from pulab.tables._kinds import Column, almost_numbers
 from pulab.tables._labels import LabelColumn
 from pulab.tables._model import beside
 from pulab.tables._work import Choice, CrossFit, Views
@@ -166,7 +166,7 @@ def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence
             "stability": row["stability"],
             "values": {column: _short(row.get(f"{column} (in the table)", row.get(column))) for column in important},
         }
-        for row in ranked.head(50).iter_rows(named=True)
+        for row in ranked.head(50).with_columns(pl.selectors.temporal().cast(pl.String)).iter_rows(named=True)
     ]
 
 
@@ -203,11 +203,12 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
 def _misread(data: TableData, features: Features) -> list[str]:
     """Columns that were taken for words, but were meant for numbers."""
     words = [name for name, kind in features.kinds().items() if kind in ("category", "text")]
-    odd = [name for name in words if almost_numbers(data.frame[name])]
+    odd = {name: almost_numbers(data.frame[name]) for name in words}
     return [
-        f"Column {name!r} was read as words, but looks like numbers, such as {data.frame[name].drop_nulls()[0]!r}. "
-        "Write plain digits and a decimal point, and fit again."
-        for name in odd
+        f"Column {name!r} looks like numbers, but was read as words because of values such as {value!r}. Write plain "
+        "digits and a decimal point, leave gaps empty, and fit again."
+        for name, value in odd.items()
+        if value is not None
     ]
 
 
