@@ -157,25 +157,34 @@ def write_folder(
 
 def check_folder(folder: Path) -> None:
     """Refuse a place where no model can be written, before any work is done for it."""
-    if not folder.absolute().parent.is_dir():
+    folder = folder.resolve()  # what a link points to, not the link
+    if not folder.parent.is_dir():
         raise InputError(f"the model's folder must lie in one that is there, got {folder}. Make {folder.parent} first.")
     if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there and is no model of pulab's. Name another folder; this one stays as it is.")
     if folder.is_mount():
         raise InputError(f"{folder} is where a disk is mounted, and cannot be replaced. Name a folder in it.")
+    if (folder.parent / DOCUMENT).is_file():
+        raise InputError(f"{folder} would lie within a model. Name a folder elsewhere.")
     strangers = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)] if folder.is_dir() else []
     if strangers:
         raise InputError(f"{folder} holds {strangers[0]!r} beside a model. Name another folder, or move that file.")
-    if not os.access(folder.absolute().parent, os.W_OK):
-        raise InputError(f"nothing can be written to {folder.absolute().parent}. Name a folder elsewhere.")
+    try:
+        _folder_beside(folder).rmdir()
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}. Name a folder elsewhere.") from None
+
+
+def _folder_beside(place: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill, which takes its place when all went well, and goes when not."""
     check_folder(folder)
-    place = folder.resolve()  # what a link points to, not the link
-    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    place = folder.resolve()
+    beside = _folder_beside(place)
     unfinished, old = beside / "new", beside / "old"
     try:
         unfinished.mkdir()

@@ -137,6 +137,7 @@ def test_flags_are_as_they_were() -> None:
         "datasets": ["--json"],
         "demo": ["--json", "--out", "--trials"],
         "fit": [
+            "--drop",
             "--id",
             "--json",
             "--label",
@@ -149,7 +150,7 @@ def test_flags_are_as_they_were() -> None:
             "table",
         ],
         "score": ["--out", "model", "table"],
-        "prior": ["--json", "--label", "--method", "--positive", "--scenario", "--seed", "table"],
+        "prior": ["--drop", "--json", "--label", "--method", "--positive", "--scenario", "--seed", "table"],
         "rank": ["--json", "--out", "--top", "model", "table"],
         "report": ["--json", "--out", "model"],
         "bench": {

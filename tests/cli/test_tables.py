@@ -1,6 +1,8 @@
 """The commands for tables, as a user or a script runs them."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import polars as pl
@@ -71,6 +73,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
     broken.write_text("a,label\n1,1\n2\n3,0\n")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    os.mkfifo(tmp_path / "pipe.csv")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     calls = [
         (("fit", table, "--label", "chruned", "--out", out), "Did you mean 'churned'"),
@@ -88,6 +91,9 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
         (("report", str(tmp_path / "mine")), "holds no model"),
         (("prior", table, "--label", "plan"), "--positive"),
         (("score", str(tmp_path / "mine"), table, "--out", table), "write over what is read"),
+        (("score", str(tmp_path / "mine"), table, "--out", str(tmp_path / "pipe.csv")), "must be a file"),
+        (("fit", table, "--label", "churned", "--out", str(tmp_path / ("x" * 250))), "cannot be made"),
+        (("fit", table, "--label", "churned", "--out", str(tmp_path / "model.json" / "in")), "must lie in one that is"),
     ]
     for words, message in calls:
         code, said, err = command(*run, *words)
@@ -109,6 +115,16 @@ def test_ctrl_c_leaves_nothing_behind(folder: Path, tmp_path: Path, run: Run) ->
     code, _, err = command(*run, *words, "--out", str(tmp_path / "model"))
     assert pressed
     assert (code, err) == (130, "pulab: interrupted\n")
+    assert not any(tmp_path.iterdir())
+
+
+def test_being_ended_leaves_nothing_behind(folder: Path, tmp_path: Path, run: Run) -> None:
+    """SIGTERM, while the model is being written."""
+    run[0].setattr("os.fsync", lambda descriptor: os.kill(os.getpid(), signal.SIGTERM))
+    words = ("fit", str(folder / "customers.csv"), "--label", "churned", "--method", "elkan-noto", "--prior", "0.3")
+    code, _, err = command(*run, *words, "--out", str(tmp_path / "model"))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert (code, err) == (143, "pulab: terminated\n")
     assert not any(tmp_path.iterdir())
 
 

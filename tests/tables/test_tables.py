@@ -177,7 +177,7 @@ def test_prior_is_estimated() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it doubts itself is tested with the priors
         found = estimate_table_prior(customers.frame, "churned")
-    assert found.details["rows"] == f"{customers.s.sum():,} labelled, {(~customers.s).sum():,} unlabeled"
+    assert found.details["rows"] == f"{customers.s.sum():,} labelled (churned = 1), {(~customers.s).sum():,} unlabeled"
     assert abs(found.prior - 0.3) < 0.08
     assert set(found.details["methods"]) >= {"dedpul", "bbe"}
 
@@ -224,6 +224,22 @@ def test_a_column_that_gives_the_label_away_is_called_out() -> None:
     frame = Customers(400).frame.with_columns(cancelled_on=pl.col("churned") * 1.5)
     model = fit_table(frame, "churned", method="elkan-noto", prior=0.3)
     assert any("'cancelled_on' matters most" in text for text in model.summary["warnings"])
+    without = fit_table(frame, "churned", method="elkan-noto", prior=0.3, drop=["cancelled_on"])
+    assert "cancelled_on" not in [column.name for column in without.features.columns]
+    assert not any("gives the label away" in text for text in without.summary["warnings"])
+    with pytest.raises(InputError, match="Did you mean 'cancelled_on'"):
+        fit_table(frame, "churned", drop=["canceled_on"])
+
+
+def test_figures_stay_within_their_bounds() -> None:
+    """The estimates may leave 0 and 1; what they stand for cannot."""
+    model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.75)  # far too high
+    told = {item["name"]: item for item in model.summary["metrics"]}
+    for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
+        low, high = told[name]["between"]
+        assert 0 <= low <= told[name]["value"] <= high <= 1
+    assert any("none can be above 1" in text for text in model.summary["warnings"])
+    assert len(repr(model)) < 200
 
 
 def test_biased_labelling_is_called_out(model: TableModel) -> None:
@@ -258,6 +274,12 @@ def test_ids_of_a_file_stay_as_they_are_written(tmp_path: Path) -> None:
     model = fit_table(tmp_path / "t.csv", "churned", id="customer", method="elkan-noto", prior=0.3)
     assert set(model.candidates["customer"]) <= set(ids)
     assert model.score(tmp_path / "t.csv")["customer"].to_list() == ids
+    again = TableModel.load(model.save(tmp_path / "model"))
+    assert again.candidates["customer"].to_list() == model.candidates["customer"].to_list()
+    other = frames.read_table(tmp_path / "t.csv", "customer").with_columns(
+        churned=pl.col("churned").replace_strict({"1": "yes", "0": None})
+    )
+    assert again.rank(other, 200)["customer"].to_list() == again.rank(tmp_path / "t.csv", 200)["customer"].to_list()
 
 
 def test_numbers_written_with_a_decimal_comma_are_numbers_and_odd_ones_are_called_out(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """The command ``pulab``."""
 
 import shlex
+import signal
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +31,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print data for a program to 
 
 def main() -> None:
     """Run the command; any error is one line and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know every letter of a table
+    for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C does: what is half written goes
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _end)
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
@@ -38,6 +46,11 @@ def main() -> None:
     if code == 130:  # typer's own answer to Ctrl-C, too
         sys.stderr.write("pulab: interrupted\n")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(number: int, frame: object) -> None:
+    sys.stderr.write("pulab: terminated\n")
+    sys.exit(128 + number)
 
 
 def _version(asked: bool) -> None:

@@ -22,6 +22,9 @@ Scenario = Annotated[
     str,
     typer.Option(help="single-sample: the table is the population; case-control: its unlabeled rows alone are."),
 ]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="A column not to learn from; may be given several times.", show_default=False)
+]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print data for a program to read.")]
 
@@ -32,7 +35,10 @@ def fit(
     out: Annotated[Path, typer.Option(help="The folder to write the model to.", show_default=False)],
     id_column: Annotated[str | None, typer.Option("--id", help="A column that names the rows.")] = None,
     positive: Positive = None,
-    method: Annotated[str, typer.Option(help="auto, or a key from `pulab methods`.")] = "auto",
+    drop: Drop = None,
+    method: Annotated[
+        str, typer.Option(help="auto, or a key from `pulab methods` (not pn and pubn, which need negatives).")
+    ] = "auto",
     prior: Annotated[str, typer.Option(help="The share of positives, such as 0.3, or estimate.")] = "estimate",
     scenario: Scenario = "single-sample",
     seed: Seed = 0,
@@ -49,6 +55,7 @@ def fit(
             label,
             id=id_column,
             positive=positive,
+            drop=drop or (),
             method=method,
             prior=_prior(prior),
             scenario=scenario,
@@ -61,8 +68,8 @@ def fit(
         console.print_json(model.summary)
         return
     for line in _told(model.summary):
-        console.out.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.out.print(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.", markup=False, highlight=False)
+        _say(line)
+    _say(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.")
 
 
 def score(
@@ -71,20 +78,23 @@ def score(
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file to write.", show_default=False)],
 ) -> None:
     """Score the rows of another table, however large: score, probability, decision."""
-    from pulab.tables import TableModel, check_target
+    from pulab.tables import TableModel, batches, check_target
 
     _check_apart(out, model, table)
     check_target(out)
     fitted = TableModel.load(model)
     with console.counter("rows scored") as count:
         n_rows = fitted.score_file(table, out, count)
-    console.err.print(f"wrote {out}: {n_rows:,} rows", markup=False, highlight=False)
+    named = fitted.id is None or fitted.id in next(batches(table)).columns
+    note = "" if named else f"; {table.name} has no column {fitted.id!r} that names them, they are in its order"
+    _note(f"wrote {out}: {n_rows:,} rows{note}")
 
 
 def prior(
     table: Table,
     label: Label,
     positive: Positive = None,
+    drop: Drop = None,
     scenario: Scenario = "single-sample",
     method: Annotated[str, typer.Option(help="auto, dedpul, bbe, tice, km2 or elkan-noto.")] = "auto",
     seed: Seed = 0,
@@ -95,7 +105,7 @@ def prior(
 
     with _warnings_as_lines():
         found = estimate_table_prior(
-            table, label, positive=positive, scenario=scenario, method=method, random_state=seed
+            table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
         )
     if as_json:
         console.print_json(
@@ -111,10 +121,10 @@ def prior(
         return
     low, high = found.interval
     of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
-    console.err.print(f"{table.name}: {found.details['rows']}", markup=False, highlight=False)
+    _note(f"{table.name}: {found.details['rows']}")
     line = f"{found.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
     parts = ", ".join(f"{name} {value:.3f}" for name, value in found.details["methods"].items())
-    console.out.print(f"{line} ({parts})", markup=False, highlight=False)
+    _say(f"{line} ({parts})")
 
 
 def rank(
@@ -125,22 +135,30 @@ def rank(
     as_json: Json = False,
 ) -> None:
     """The rows of a table that are most likely positive, best first; those already labelled are passed over."""
-    from pulab.tables import TableModel, check_target, table_writer
+    from pulab.tables import TableModel, check_target, flat, table_writer
 
     if out is not None:
         _check_apart(out, model, table)
         check_target(out)
-    found = TableModel.load(model).rank(table, top)
+    fitted = TableModel.load(model)
+    found = fitted.rank(table, top)
+    if fitted.summary["table"]["name"] == table.name:
+        _note(
+            "! Where the model was trained on these rows, better look at its candidates.csv, whose scores come from "
+            "models that had not seen them."
+        )
     if out is not None:
         with table_writer(out) as write:
             write(found)
-        console.err.print(f"wrote {out}: {found.height:,} rows", markup=False, highlight=False)
+        _note(f"wrote {out}: {found.height:,} rows")
     elif as_json:
-        console.print_json(json.loads(found.write_json()))  # in which NaN and infinity are null
+        console.print_json(json.loads(flat(found).write_json()))  # in which NaN and infinity are null
     else:
-        shown = found.columns[:9]  # a terminal is narrow; --out and --json have them all
+        shown = found.columns[:9]  # a terminal is narrow
         lines = [[_cell(value) for value in row] for row in found.select(shown).iter_rows()]
         console.print_table("", shown, lines)
+        if more := found.width - len(shown):
+            _note(f"{more} more columns: --out or --json has them all")
 
 
 def report(
@@ -156,10 +174,22 @@ def report(
         console.print_json(fitted.summary)
         return
     page = out or model / "report.html"
+    if model.resolve() in page.resolve().parents and page.name != "report.html":
+        raise InputError(f"--out {page} lies within the model. Name a file elsewhere.")
     if page.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"the report goes to a file that ends in .html, got {page}.")
     console.check_file(page)
     console.write_whole(page, fitted.report())
+
+
+def _say(line: str) -> None:
+    """A line of the result, not broken where the terminal ends."""
+    console.out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _note(line: str) -> None:
+    """A line beside the result."""
+    console.err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _check_apart(out: Path, model: Path, table: Path) -> None:
@@ -214,4 +244,4 @@ def _warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", PulabWarning)
         yield
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        console.err.print(f"! {text}", markup=False, highlight=False)
+        _note(f"! {text[:1].upper()}{text[1:]}")

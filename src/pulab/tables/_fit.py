@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._features import Features
 from pulab.tables._frame import name_of, read_table
-from pulab.tables._kinds import LEFT_OUT, Column, check_column, conform, kind_of, with_numbers
+from pulab.tables._kinds import LEFT_OUT, Column, Kind, check_column, conform, kind_of, with_numbers
 from pulab.tables._labels import read_labels
 from pulab.tables._model import RESERVED, TableModel
 from pulab.tables._summary import Asked, TableData, summarise
@@ -26,11 +27,16 @@ from pulab.tables._work import FOLDS, Choice, OnStep, Views, Work
 USABLE = tuple(key for key, m in METHODS.items() if not m.learns_from_truth and not m.needs_negatives)
 
 
+ASKED = "so it was asked for"
+
+
 def ignore(text: str, done: int, total: int) -> None:
     """Nobody waits."""
 
 
-def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = None) -> TableData:
+def prepare(
+    source: Any, label: str, *, id: str | None = None, positive: Any = None, drop: Sequence[str] = ()
+) -> TableData:
     """Read a table and understand its columns."""
     frame = read_table(source, id)
     name = name_of(source)
@@ -43,8 +49,14 @@ def prepare(source: Any, label: str, *, id: str | None = None, positive: Any = N
         _check_ids(frame[id], id)
         if id in RESERVED:
             raise InputError(f"the id column cannot be called {id!r}, as a column of the results is. Rename it.")
+    if isinstance(drop, str):
+        raise InputError(f"drop must be a list of columns, got {drop!r}. Pass [{drop!r}].")
+    for other in drop:
+        check_column(other, frame.columns, name, "what is to be left out")
+        if other in (label, id):
+            raise InputError(f"{other!r} is the label or the id, and is not learned from anyway. Drop other columns.")
     rest = [other for other in frame.columns if other not in (label, id)]
-    kinds = {other: kind_of(frame[other]) for other in rest}
+    kinds = {other: Kind(LEFT_OUT, note=ASKED) if other in drop else kind_of(frame[other]) for other in rest}
     columns = [Column(other, found.kind, found.form) for other, found in kinds.items() if found.kind != LEFT_OUT]
     notes = {other: found.note for other, found in kinds.items() if found.kind == LEFT_OUT}
     if not columns:
@@ -82,17 +94,18 @@ def estimate_table_prior(
     label: str,
     *,
     positive: Any = None,
+    drop: Sequence[str] = (),
     scenario: str = "single-sample",
     method: str = "auto",
     random_state: int = 0,
 ) -> PriorEstimate:
-    """The share of positives in a table; ``details["rows"]`` says how many of its rows are labelled."""
-    data = prepare(table, label, positive=positive)
+    """The share of positives in a table; ``details["rows"]`` says how many of its rows are labelled, and by what."""
+    data = prepare(table, label, positive=positive, drop=drop)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = _learn_features(data, random_state)
         X, s = features.filled(numbers), data.labelled.astype(int)
         found = estimate_prior(X, s, method=method, scenario=scenario, random_state=random_state)
-    found.details["rows"] = data.counts
+    found.details["rows"] = f"{data.n_labelled:,} labelled ({data.mark}), {data.n_unlabeled:,} unlabeled"
     return found
 
 
@@ -102,6 +115,7 @@ def fit_table(
     *,
     id: str | None = None,
     positive: Any = None,
+    drop: Sequence[str] = (),
     method: str = "auto",
     prior: float | str = "estimate",
     scenario: str = "single-sample",
@@ -119,6 +133,8 @@ def fit_table(
         A column that names the rows; not learned from, and kept with every score.
     positive : str or number, optional
         The value that marks a known positive, where that is not plain to see. All other rows are unlabeled.
+    drop : list of str
+        Columns not to learn from, such as those that are filled in once a row is known to be positive.
     method : str
         A key of ``pulab methods``, or "auto": of boosted trees, logistic regression and the joint network the one with
         the lowest PU 0-1 risk on held-out rows.
@@ -156,7 +172,7 @@ def fit_table(
     if prior != "estimate":
         check_prior(prior)
     on_step("reading the table", 0, 0)
-    data = prepare(table, label, id=id, positive=positive)
+    data = prepare(table, label, id=id, positive=positive, drop=drop)
     if min(data.n_labelled, data.n_unlabeled) < 4:
         raise InputError(f"learning needs four labelled and four unlabeled rows at least, got {data.counts}.")
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)

@@ -22,13 +22,19 @@ class LabelColumn:
     positive: str
 
     def of(self, values: pl.Series) -> NDArray[np.bool_]:
-        """Whether each row is a known positive."""
-        return np.asarray((_text(values) == self.positive).fill_null(False).to_numpy(), dtype=bool)
+        """Whether each row is a known positive. Another table may say true where this one says 1."""
+        if _marks_nothing(values):
+            return np.zeros(len(values), dtype=bool)
+        text = _text(values)
+        marked = text == self.positive
+        if self.positive in POSITIVE and not marked.any():
+            marked = text.is_in(POSITIVE)
+        return np.asarray(marked.fill_null(False).to_numpy(), dtype=bool)
 
 
 def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, NDArray[np.bool_]]:
     """The label column's meaning, understood or told, and which rows are labelled by it."""
-    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object):
+    if _marks_nothing(values):
         raise InputError(
             f"column {values.name!r} holds {values.dtype}, which marks nothing. Mark known positives with 1."
         )
@@ -72,6 +78,10 @@ def _understood(name: str, counts: dict[str, int], n: int) -> str:
         f"column {name!r} holds {_shown(counts, n)}: which value marks the known positives? Name it by positive "
         "(--positive VALUE); all other rows then count as unlabeled."
     )
+
+
+def _marks_nothing(values: pl.Series) -> bool:
+    return values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object)
 
 
 def _text(values: pl.Series) -> pl.Series:

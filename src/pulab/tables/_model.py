@@ -31,7 +31,7 @@ def takes_gaps(classifier: Any) -> bool:
     return bool(get_tags(classifier).input_tags.allow_nan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableModel:
     """What :func:`fit_table` makes of a table.
 
@@ -56,6 +56,13 @@ class TableModel:
     id: str | None
     summary: dict[str, Any]
     candidates: pl.DataFrame
+
+    def __repr__(self) -> str:
+        table, prior = self.summary["table"], self.summary["prior"]
+        return (
+            f"<TableModel of {table['name']}: {self.summary['method']['key']}, {table['labelled']:,} labelled of "
+            f"{table['rows']:,} rows, prior {prior['value']:.3f}>"
+        )
 
     def score(self, table: Any) -> pl.DataFrame:
         """Scores of a table's rows, in their order: its id if it has one, score, probability, decision."""
@@ -113,6 +120,7 @@ class TableModel:
             "columns": [[column.name, column.kind, column.form] for column in self.features.columns],
             "label": [self.label.name, self.label.positive],
             "id": self.id,
+            "id_is_text": self.id in self.candidates.columns and self.candidates[self.id].dtype == pl.String,
             "vectorizer": content.pack(self.features.vectorizer),
             "imputer": content.pack(self.features.imputer),
             "classifier": content.pack(self.classifier),
@@ -134,7 +142,9 @@ class TableModel:
             )
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
-            model = cls(features, classifier, calibrator, label, document["id"], document["summary"], _read(folder))
+            as_text = [document["id"]] if document["id_is_text"] else []
+            candidates = _read(folder, as_text)
+            model = cls(features, classifier, calibrator, label, document["id"], document["summary"], candidates)
             model._check()
         return model
 
@@ -165,10 +175,11 @@ class TableModel:
         return pl.DataFrame({**names, "score": score, "probability": probability, "decision": probability > 0.5})
 
 
-def _read(folder: Path) -> pl.DataFrame:
+def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
     """The candidates as they were written; none where somebody has changed that file so that it cannot be read."""
     try:
-        return pl.read_csv(folder / "candidates.csv", infer_schema_length=None)
+        types = dict.fromkeys(as_text, pl.String)
+        return pl.read_csv(folder / "candidates.csv", infer_schema_length=None, schema_overrides=types)
     except (OSError, pl.exceptions.PolarsError):
         return pl.DataFrame()
 
@@ -177,5 +188,10 @@ def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
     """Two frames side by side; a column of the second that is in the first is left out, or renamed if it is another."""
     taken = {"rank", *head.columns}
     same = [name for name in rest.columns if name in head.columns and name not in RESERVED]
-    renamed = {name: f"{name} (in the table)" for name in rest.columns if name in taken and name not in same}
+    renamed: dict[str, str] = {}
+    for name in (name for name in rest.columns if name in taken and name not in same):
+        other = name
+        while other in taken or other in rest.columns or other in renamed.values():
+            other += " (in the table)"
+        renamed[name] = other
     return pl.concat([head, rest.drop(same).rename(renamed)], how="horizontal")

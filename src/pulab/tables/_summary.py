@@ -24,7 +24,7 @@ from pulab.tables._work import Choice, CrossFit, Views
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 TOP = 100  # candidates that stability is about, or all that are called positive where they are more
-KEPT = 1000  # candidates that are written down
+KEPT = 1000  # candidates that are written down, or all that are called positive where they are more
 
 
 class TableData(NamedTuple):
@@ -47,6 +47,11 @@ class TableData(NamedTuple):
     def n_unlabeled(self) -> int:
         """How many are not."""
         return len(self.labelled) - self.n_labelled
+
+    @property
+    def mark(self) -> str:
+        """What marks a known positive."""
+        return f"{self.label.name} = {self.label.positive}"
 
     @property
     def counts(self) -> str:
@@ -138,7 +143,7 @@ def _scores(model: Any, X: Views, method: str, rows: Any) -> Array:
 def _candidates(data: TableData, found: CrossFit, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
     """The unlabeled rows with the highest held-out scores, with all their columns."""
     scores = found.scores[~data.labelled]
-    order = np.lexsort((-scores, -probability))[:KEPT]
+    order = np.lexsort((-scores, -probability))[: max(KEPT, k)]
     rows = np.flatnonzero(~data.labelled)[order]
     head = pl.DataFrame(
         {

@@ -17,7 +17,7 @@ def check_target(path: Path) -> None:
     """Refuse a place where no table can be written, before any work is done for it."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"scores go to a file that ends in .csv or .parquet, got {path}.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise InputError(f"--out must be a file in a folder that is there, got {path}.")
 
 
