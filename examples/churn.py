@@ -38,7 +38,9 @@ with tempfile.TemporaryDirectory() as folder:
         "rank model new.parquet --top 5",
     ):
         print(f"$ pulab {command}", flush=True)
-        subprocess.run([sys.executable, "-m", "pulab", *shlex.split(command)], cwd=place, check=True)
+        done = subprocess.run([sys.executable, "-m", "pulab", *shlex.split(command)], cwd=place, check=False)
+        if done.returncode:
+            sys.exit(done.returncode)
         print(flush=True)
     candidates = pl.read_csv(place / "model" / "candidates.csv")
     scores = pl.read_csv(place / "scores.csv")

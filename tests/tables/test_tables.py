@@ -13,6 +13,7 @@ from pulab.errors import InputError, ModelFileError, PriorError
 from pulab.persistence import load_model
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
+from pulab.tables._evaluate import _share_found
 
 from .conftest import Customers
 
@@ -229,6 +230,12 @@ def test_a_column_that_gives_the_label_away_is_called_out() -> None:
     assert not any("gives the label away" in text for text in without.summary["warnings"])
     with pytest.raises(InputError, match="Did you mean 'cancelled_on'"):
         fit_table(frame, "churned", drop=["canceled_on"])
+
+
+def test_of_a_tie_only_a_part_is_found() -> None:
+    positive, ranked = np.array([1.0, 1.0, 1.0, 0.0]), np.array([2.0, 1.0, 1.0, 1.0, 0.0])
+    found = [_share_found(positive, ranked, k) for k in (1, 2, 4, 5)]
+    np.testing.assert_allclose(found, [0, 0.25, 0.75, 1])
 
 
 def test_figures_stay_within_their_bounds() -> None:

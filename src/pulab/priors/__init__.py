@@ -42,7 +42,7 @@ __all__ = [
 
 Estimator = Callable[[Sample, np.random.Generator], float]
 CAREFUL = 0.1  # estimates that lie further apart than this disagree
-WIDE = 0.2  # limits that lie further apart than this say little
+WIDE = 0.2  # limits that lie further apart than this, as shares of the unlabeled rows, say little
 FEW = 50  # labelled rows, below which nothing is sure
 
 
@@ -144,10 +144,11 @@ def estimate_prior(
     disagree = len(parts) > 1 and max(found.values()) - min(found.values()) > CAREFUL
     if disagree:
         reach = [*reach, *found.values()]
+    wide = max(reach) - min(reach) > WIDE
     details["methods"] = {name: population(value) for name, value in found.items()}
     interval = (population(min(reach)), population(max(reach)))
     estimate = PriorEstimate(population(share), interval, method, details)
-    details["warnings"] = _doubts(estimate, sample, share, disagree)
+    details["warnings"] = _doubts(estimate, sample, share, disagree, wide)
     return estimate
 
 
@@ -191,7 +192,7 @@ def _quantiles(
         yield from np.quantile([function(other, rng) for other in again], (0.025, 0.975)) if again else ()
 
 
-def _doubts(estimate: PriorEstimate, sample: Sample, share: float, disagree: bool) -> list[str]:
+def _doubts(estimate: PriorEstimate, sample: Sample, share: float, disagree: bool, wide: bool) -> list[str]:
     """Why an estimate may not be trusted, in shares of the population; each reason is a warning, too."""
     said = []
     methods = estimate.details["methods"]
@@ -200,7 +201,7 @@ def _doubts(estimate: PriorEstimate, sample: Sample, share: float, disagree: boo
         said.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
     if share > 0.99:
         said.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
-    if high - low > WIDE:
+    if wide:
         said.append(f"it may lie anywhere from {low:.2f} to {high:.2f}")
     if disagree:
         said.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in methods.items())}: they disagree")

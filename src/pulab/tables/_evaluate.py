@@ -104,7 +104,7 @@ def review(
     ]
     drawn = np.quantile([precisions(prior.prior, rows) for rows in again], (0.025, 0.975), axis=0)
     reach = np.stack([*drawn, *(precisions(p) for p in (prior.prior, *prior.interval))])
-    recalls = [float((positive >= unlabeled[k - 1]).mean()) for k in counts]
+    recalls = [_share_found(positive, unlabeled, k) for k in counts]
     low_share = prior_of_unlabeled(prior.interval[0], n_p, n_u, scenario)
     counted = np.array([low_share * _wilson(r, n_p)[0] * n_u / k for r, k in zip(recalls, counts, strict=True)])
     # Earlier candidates are no worse than later ones: what is sure of a longer list is sure of its top.
@@ -126,6 +126,13 @@ def review(
             strict=True,
         )
     ]
+
+
+def _share_found(positive: Array, ranked: Array, k: int) -> float:
+    """The share of the positives that score as the first k rows do; of a tie with the last, their part of it."""
+    last = ranked[k - 1]
+    above, tied = int((ranked > last).sum()), int((ranked == last).sum())
+    return float((positive > last).mean() + (positive == last).mean() * (k - above) / tied)
 
 
 def _wilson(share: float, n: int) -> list[float]:
