@@ -277,9 +277,13 @@ def test_what_is_not_a_csv_value_does_not_stop_a_fit(tmp_path: Path) -> None:
 
 def test_ids_of_a_file_stay_as_they_are_written(tmp_path: Path) -> None:
     ids = [f"{i:05d}" for i in range(199)] + ["NA"]  # Namibia, not a gap
-    Customers(200).frame.with_columns(customer=pl.Series(ids)).write_csv(tmp_path / "t.csv")
+    codes = pl.Series("zip", [f"{i % 9:05d}" for i in range(200)])
+    frame = Customers(200).frame.with_columns(codes, pl.Series("customer", ids), agent=pl.int_range(200) % 7)
+    frame.write_csv(tmp_path / "t.csv")
     model = fit_table(tmp_path / "t.csv", "churned", id="customer", method="elkan-noto", prior=0.3)
     assert set(model.candidates["customer"]) <= set(ids)
+    assert model.candidates["agent"].dtype == pl.Int64
+    assert model.candidates["zip"].str.len_chars().unique().to_list() == [5]
     assert model.score(tmp_path / "t.csv")["customer"].to_list() == ids
     again = TableModel.load(model.save(tmp_path / "model"))
     assert again.candidates["customer"].to_list() == model.candidates["customer"].to_list()

@@ -125,9 +125,17 @@ def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.Da
 
 
 def with_numbers(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
-    """A table whose numbers are no longer text."""
-    numbers = [c for c in columns if c.kind == "number" and c.name in frame.columns and frame[c.name].dtype in WORDS]
-    return frame.with_columns(conform(frame, numbers, where)) if numbers else frame
+    """A table whose numbers are no longer text, but for codes such as 007."""
+    texts = [c for c in columns if c.kind == "number" and c.name in frame.columns and frame[c.name].dtype in WORDS]
+    numbers = [c for c in texts if not frame[c.name].cast(pl.String).str.contains(r"^\s*0\d").any()]
+    return frame.with_columns(map(_whole, conform(frame, numbers, where))) if numbers else frame
+
+
+def _whole(numbers: pl.Series) -> pl.Series:
+    """Whole numbers as such."""
+    if (numbers == numbers.floor()).all() and (numbers.abs() < 2**53).all():
+        return numbers.cast(pl.Int64)
+    return numbers
 
 
 def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
