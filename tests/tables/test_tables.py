@@ -305,10 +305,12 @@ def test_numbers_written_with_a_decimal_comma_are_numbers_and_odd_ones_are_calle
     )
     scores = point.score(tmp_path / "point.csv")
     assert comma.score(tmp_path / "comma.csv").equals(scores)
-    assert comma.score(tmp_path / "point.csv").equals(scores)
+    with pytest.raises(InputError, match=r"column 'spent' of point.csv must hold numbers, as in training"):
+        comma.score(tmp_path / "point.csv")  # in which 1.234 would be a thousand times as much
+    assert comma.score(frames.read_table(tmp_path / "point.csv").cast({"spent": pl.Float64})).equals(scores)
     assert comma.candidates["spent"].dtype == pl.Float64
     assert not any("looks like numbers" in text for text in comma.summary["warnings"])
-    assert any("'spent' looks like numbers, but was read as words" in text for text in odd.summary["warnings"])
+    assert any("'spent' looks like numbers or dates, but was read as words" in text for text in odd.summary["warnings"])
 
 
 def test_how_rows_are_interleaved_does_not_matter() -> None:

@@ -35,7 +35,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every letter of a table
     for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C does: what is half written goes
-        if hasattr(signal, name):
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:  # as nohup asks for
             signal.signal(getattr(signal, name), _end)
     try:
         code = app(standalone_mode=False)

@@ -49,6 +49,8 @@ def fit(
     from pulab.tables import fit_table
 
     check_folder(out)
+    if out.resolve() in table.resolve().parents:
+        raise InputError(f"--out {out} would replace the folder that {table.name} lies in. Name another.")
     with console.steps() as step:
         model = fit_table(
             table,

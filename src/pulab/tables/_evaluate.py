@@ -18,7 +18,7 @@ Marks = NDArray[np.bool_]
 SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
 BOUNDED = SHOWN[:-1]
 OF_CALLED = ("precision", "f1", "lee_liu")  # of the rows that are called positive
-TOO_GOOD = {"ROC AUC": 1.02, "precision": 1.1}  # estimates beyond these are no longer chance
+TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # this far above 1, or that over √n_p, is not chance
 
 
 def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[dict[str, Any]]:
@@ -186,7 +186,8 @@ def oddities(
     auc = roc_auc(s, score, prior=prior.prior, scenario=scenario)
     right = precision(s, decided.astype(np.float64), prior=prior.prior, scenario=scenario) if called else 0.0
     for name, value in (("ROC AUC", auc), ("precision", right)):
-        if value > TOO_GOOD[name]:
+        least, by_rows = TOO_GOOD[name]
+        if value > 1 + max(least, by_rows / np.sqrt(n_p)):
             said.append(
                 f"The estimated {name} is {value:.2f}, and none can be above 1: the prior, or the scenario, is "
                 "probably wrong."

@@ -41,7 +41,7 @@ class Features:
         vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            numbers = _array(vectorizer.fit_transform(frame))
+            numbers = _array(vectorizer.fit_transform(_words_as_such(frame)))
         if numbers.shape[1] == 0:
             raise InputError("no column is left to learn from: all are empty or carry one value.")
         imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True).fit(numbers)
@@ -51,7 +51,7 @@ class Features:
         """The numbers of other rows, whose columns must be of the same kinds."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # words that were not seen before are fine
-            return _array(self.vectorizer.transform(frame))
+            return _array(self.vectorizer.transform(_words_as_such(frame)))
 
     def filled(self, numbers: Array) -> Array:
         """The numbers without gaps."""
@@ -70,6 +70,11 @@ class Features:
         return {
             name: words.get(kind, kind) for kind, names in self.vectorizer.kind_to_columns_.items() for name in names
         }
+
+
+def _words_as_such(frame: pl.DataFrame) -> pl.DataFrame:
+    """What text is has been decided: skrub would look for dates and numbers in it once more, but not in categories."""
+    return frame.with_columns(pl.col(pl.String).cast(pl.Categorical))
 
 
 def _array(frame: pl.DataFrame) -> Array:

@@ -18,7 +18,16 @@ from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._features import Features
 from pulab.tables._frame import name_of, read_table
-from pulab.tables._kinds import LEFT_OUT, Column, Kind, check_column, conform, kind_of, with_numbers
+from pulab.tables._kinds import (
+    LEFT_OUT,
+    Column,
+    Kind,
+    check_column,
+    conform,
+    dots_may_be_thousands,
+    kind_of,
+    with_numbers,
+)
 from pulab.tables._labels import read_labels
 from pulab.tables._model import RESERVED, TableModel
 from pulab.tables._summary import Asked, TableData, summarise
@@ -62,13 +71,15 @@ def prepare(
     if not columns:
         left = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {left}".rstrip(". ") + ".")
-    return TableData(name, with_numbers(frame, columns, name), columns, notes, column, labelled, id)
+    dots = {c.name: dots_may_be_thousands(frame[c.name]) for c in columns if c.kind == "number" and not c.form}
+    unsure = {other: value for other, value in dots.items() if value is not None}
+    return TableData(name, with_numbers(frame, columns, name), columns, notes, column, labelled, id, unsure)
 
 
 def _check_ids(values: pl.Series, name: str) -> None:
-    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object):
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object, pl.Duration):
         raise InputError(f"ids must be text or numbers, but column {name!r} holds {values.dtype}. Name another (--id).")
-    gaps = values.null_count() + int((values.cast(pl.String) == "").sum())
+    gaps = values.null_count() + int(values.cast(pl.String).is_in(["", "NaN"]).sum())
     if gaps:
         raise InputError(f"rows without an id in column {name!r}: {gaps:,}. Fill them in, or leave the id out (--id).")
     if values.n_unique() < len(values):

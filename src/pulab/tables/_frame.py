@@ -22,6 +22,7 @@ MISSING = [
     *("?", "...", "#N/A", "#NA", "#N/A N/A"),
 ]
 ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"
+csv.field_size_limit(2**31 - 1)  # a quote that is never closed makes long fields
 
 
 def read_table(source: Any, id: str | None = None) -> pl.DataFrame:
@@ -36,15 +37,22 @@ def read_table(source: Any, id: str | None = None) -> pl.DataFrame:
 def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = None) -> Iterator[pl.DataFrame]:
     """A table in pieces, in its order, some of its columns or all, without ever holding the whole of a file.
 
-    A CSV file's ids stay as they are written: 007 is one, and so is NA.
+    What stands for a gap becomes one. A CSV file's ids stay as they are written: 007 is one, and so is NA.
     """
+    gaps = pl.col(pl.String).exclude([id] if id else []).replace(MISSING, None)
+    for frame in _pieces(source, columns):
+        for piece in frame.iter_slices(BATCH):
+            yield piece.with_columns(gaps)
+
+
+def _pieces(source: Any, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     frame = _from_memory(source)
     if frame is not None:
-        yield from frame.iter_slices(BATCH)
+        yield frame
         return
     path = _existing(source)
     with _said_of(path):
-        yield from _parquet_pieces(path, columns) if _begins(path, b"PAR1") else _csv_pieces(path, columns, id)
+        yield from _parquet_pieces(path, columns) if _begins(path, b"PAR1") else _csv_pieces(path, columns)
 
 
 def name_of(source: Any) -> str:
@@ -162,7 +170,7 @@ def _parquet_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.Da
 # CSV ------------------------------------------------------------------------------------------------------------------
 
 
-def _csv_pieces(path: Path, columns: Sequence[str] | None, id: str | None) -> Iterator[pl.DataFrame]:
+def _csv_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     separator = _separator(path)
     _refuse_open_quote(path, separator)
     read = pa.csv.ReadOptions(block_size=2**22)
@@ -170,22 +178,20 @@ def _csv_pieces(path: Path, columns: Sequence[str] | None, id: str | None) -> It
     with pa.csv.open_csv(path, read, parse) as reader:
         written = reader.schema.names
     parse.ignore_empty_lines = len(written) > 1  # in a file of one column an empty line is a gap
-    names = {name or f"column {i + 1}": name for i, name in enumerate(written)}
-    if len(names) < len(written):
-        _refuse_twins(written)
+    names = [name or f"column {i + 1}" for i, name in enumerate(written)]
+    _refuse_twins(names)
     convert = pa.csv.ConvertOptions(
         strings_can_be_null=False, column_types=dict.fromkeys(written, pa.string()), check_utf8=True
     )
-    unique = len(set(written)) == len(written)
-    wanted = _wanted(columns, list(names)) if unique else list(names)  # several may have no name
-    if unique:
-        convert.include_columns = [names[name] for name in wanted]
-    gaps = pl.exclude([id] if id else []).replace(MISSING, None)
+    wanted = names
+    if len(set(written)) == len(written):  # several may have no name
+        wanted = _wanted(columns, names)
+        convert.include_columns = [written[names.index(name)] for name in wanted]
     with pa.csv.open_csv(path, read, parse, convert) as reader:
         for batch in reader:
-            frame = _frame(pa.Table.from_batches([batch]).rename_columns(wanted)).with_columns(gaps)
+            frame = _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
             _refuse_swallowed_lines(frame, separator, len(written), path)
-            yield from frame.iter_slices(BATCH)
+            yield frame
 
 
 def _beginning(path: Path) -> str:
@@ -228,7 +234,7 @@ def _refuse_open_quote(path: Path, separator: str) -> None:
 
 def _refuse_swallowed_lines(frame: pl.DataFrame, separator: str, n_columns: int, path: Path) -> None:
     """Refuse a quoted field that holds lines of the table: a stray quote has opened it, and another closed it."""
-    for name in frame.columns if n_columns > 2 else ():
+    for name in frame.columns if n_columns > 1 else ():
         long = frame[name].filter(frame[name].str.contains("\n", literal=True))
         for value in long:
             inner = value.splitlines()[1:-1]

@@ -15,20 +15,22 @@ LEFT_OUT = "left out"
 # How numbers may be written beside 1234.5: 1.234,5 and 1,234.5.
 COMMA, THOUSANDS = ",", "1,000"
 NUMBERS = {
-    COMMA: r"^[+-]?(\d+|\d{1,3}([. '’]\d{3})+)?(,\d+)?$",
-    THOUSANDS: r"^[+-]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?$",
+    COMMA: r"^[+-]?(\d+|[1-9]\d{0,2}([. '’\u{a0}\u{202f}]\d{3})+)?(,\d+)?$",
+    THOUSANDS: r"^[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?$",
 }
-# 1,234 alone may be either; in a column with one of these it can only be the one.
-EVIDENCE = {COMMA: r",(\d{1,2}|\d{4,})$|^[+-]?0?,\d|\d{4},|\.\d{3},", THOUSANDS: r",\d{3}[,.]"}
-DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y")
+# 1,234 may be either; a value with one of these in it can only be the one.
+EVIDENCE = {COMMA: r",(\d{1,2}|\d{4,})$|^[+-]?0?,\d|\d{4},|[. '’\u{a0}\u{202f}]\d{3},", THOUSANDS: r",\d{3}[,.]"}
+SURE_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y")
+DATES = (*SURE_DATES, "%m/%d/%Y", "%d/%m/%Y", "%m-%d-%Y", "%d-%m-%Y")  # the latter may be meant in two ways
 DATE_AND_TIME = (
-    r"^(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?)?\s*(Z|[+-]\d{2}:?\d{2})?$"
+    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
+    r"(?:[T ]([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?)?\s*(Z|[+-][01]\d:?[0-5]\d)?$"
 )
-_FORMS: dict[str, tuple[str, ...]] = {"number": ("", *NUMBERS), "date": DATES}  # of other kinds there is one
 TIME = r"^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$"
-ALMOST_A_NUMBER = (
-    r"^\(?\s*[+-]?\s*([$€£]|EUR|USD|GBP|CHF)?\s*\d[\d.,' ’]*\s*([%$€£]|EUR|USD|GBP|CHF)?\s*\)?$"  # $20, 5 %, (12.50)
+ALMOST_A_NUMBER = (  # $20, 5 %, (12.50)
+    r"^\(?\s*[+-]?\s*([$€£]|EUR|USD|GBP|CHF)?\s*\d[\d.,' ’\u{a0}\u{202f}]*\s*([%$€£]|EUR|USD|GBP|CHF)?\s*\)?$"
 )
+DOTS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 
 
 @dataclass(frozen=True)
@@ -77,22 +79,23 @@ def kind_of(values: pl.Series) -> Kind:
 
 def _kind_of_text(text: pl.Series) -> Kind:
     few = text.drop_nulls().head(200)  # most columns are no numbers and no dates, which some values show
-    for kind, form in [("number", form) for form in _FORMS["number"]] + [("time", "")] + [("date", f) for f in DATES]:
-        promising = _from_text(few, kind, form, sure=False) is not None
-        read = _from_text(text, kind, form) if promising else None
-        if read is not None:
-            counts = kind == "number" and _is_counter(read)
-            return Kind(LEFT_OUT, note="it numbers the rows") if counts else Kind(kind, form)
+    for kind, form in FORMS:
+        if _whole_as(few, kind, form) is None or (read := _whole_as(text, kind, form)) is None:
+            continue
+        if form in EVIDENCE and not text.str.contains(EVIDENCE[form]).any():
+            continue
+        counts = kind == "number" and _is_counter(read)
+        return Kind(LEFT_OUT, note="it numbers the rows") if counts else Kind(kind, form)
     if text.drop_nulls().str.strip_chars().str.to_lowercase().is_in(["true", "false"]).all():
         return Kind("boolean")
-    if _is_code(text) and not almost_numbers(text):
+    if _is_code(text) and not in_the_way(text):
         return Kind(LEFT_OUT, note="another word in every row, as identifiers have")
     return Kind("text")
 
 
 def _is_counter(values: pl.Series) -> bool:
     """Whether whole numbers count the rows: all different, and nearly all of their range in use."""
-    if len(values) < 50 or values.null_count() or not (values.dtype.is_integer() or (values == values.floor()).all()):
+    if len(values) < 50 or values.null_count() or not values.is_finite().all() or (values != values.floor()).any():
         return False
     return values.n_unique() == len(values) and bool(int(values.max()) - int(values.min()) < 1.1 * len(values))  # type: ignore[arg-type]
 
@@ -103,15 +106,33 @@ def _is_code(text: pl.Series) -> bool:
     return len(words) >= 50 and words.n_unique() == len(words) and not words.str.strip_chars().str.contains(r"\s").any()
 
 
-def almost_numbers(values: pl.Series) -> str | None:
-    """Of words that nearly all are numbers, or would be but for signs that are not read, one that is in the way."""
+def in_the_way(values: pl.Series) -> str | None:
+    """Of words that nearly all are numbers or dates, or would be but for signs that are not read, one that is not."""
     if values.dtype not in WORDS:
         return None
-    words = values.cast(pl.String).drop_nulls().unique(maintain_order=True)
-    if len(words) < 3 or words.str.contains(ALMOST_A_NUMBER).sum() <= 0.9 * len(words):
+    words = values.cast(pl.String).drop_nulls().unique(maintain_order=True).str.strip_chars()
+    if len(words) < 3:
         return None
-    odd = words.filter(words.str.strip_chars().cast(pl.Float64, strict=False).is_null())
-    return str(odd[0]) if len(odd) else None
+    if words.str.contains(ALMOST_A_NUMBER).sum() > 0.9 * len(words):
+        odd = words.filter(words.cast(pl.Float64, strict=False).is_null())
+        return str(odd[0]) if len(odd) else None
+    for form in DATES:
+        read = _dates(words, form)
+        if 0.9 * len(words) < read.is_not_null().sum() < len(words):
+            return str(words.filter(read.is_null())[0])
+    return None
+
+
+def dots_may_be_thousands(values: pl.Series) -> str | None:
+    """Of numbers that are written as 999 and 1.234 alone, one with a dot."""
+    if values.dtype not in WORDS:
+        return None
+    words = values.cast(pl.String).drop_nulls().str.strip_chars()
+    dotted = words.filter(words.str.contains(".", literal=True))
+    plain = words.filter(~words.str.contains(".", literal=True))
+    if not len(dotted) or not len(plain) or not dotted.str.contains(DOTS).all():
+        return None
+    return str(dotted[0]) if plain.str.contains(r"^[+-]?\d{1,3}$").all() else None
 
 
 # Always ---------------------------------------------------------------------------------------------------------------
@@ -165,51 +186,69 @@ def _may_hold(dtype: pl.DataType, kind: str) -> bool:
     return dtype == pl.Time if kind == "time" else dtype in (pl.Date, pl.Datetime)
 
 
-def _typed_as_kind(values: pl.Series, kind: str) -> pl.Series:
+def _typed_as_kind(values: pl.Series, kind: str) -> pl.Series | None:
     if kind == "number":
         return (values.dt.total_seconds(fractional=True) if values.dtype == pl.Duration else values).cast(pl.Float64)
     if kind == "time":
         return values.cast(pl.Time).cast(pl.Int64) / 1e9
+    if kind == "boolean":
+        return values.cast(pl.Boolean) if values.cast(pl.Float64).drop_nulls().is_in([0.0, 1.0]).all() else None
+    if kind == "text":
+        return (_whole(values) if values.dtype.is_float() else values).cast(pl.String)
     # Milliseconds reach further than finer units, to which polars would not come back from the year 300,000.
-    return values.cast({"boolean": pl.Boolean(), "date": pl.Datetime("ms"), "text": pl.String()}[kind])
+    return values.cast(pl.Datetime("ms"))
 
 
 def _text_as_kind(text: pl.Series, column: Column) -> pl.Series | None:
-    """Text as numbers, dates, … in the form that the column had in training, or else in another that is plain."""
+    """Text as numbers, dates, …, each value on its own: what it is must not depend on the others beside it.
+
+    It must be in the form that the column had in training, or in one that cannot be meant in another way. None where a
+    value is in neither.
+    """
     if column.kind == "text":
         return text
-    if column.form and (read := _from_text(text, column.kind, column.form, sure=False)) is not None:
-        return read
-    tried = (_from_text(text, column.kind, form) for form in _FORMS.get(column.kind, ("",)))
-    found = [read for read in tried if read is not None]
-    if not found or any(not found[0].equals(other) for other in found[1:]):  # a day that may as well be a month
-        return None
-    return found[0]
+    text = _stripped(text, column.kind)
+    read = _as_written(text, column.kind, column.form)
+    others = SURE_DATES if column.kind == "date" else NUMBERS if column.kind == "number" and not column.form else ()
+    for form in others:
+        if read.null_count() > text.null_count():
+            sure = text.set(~text.str.contains(EVIDENCE[form]), None) if form in EVIDENCE else text
+            read = read.zip_with(read.is_not_null(), _as_written(sure, column.kind, form))
+    return None if read.null_count() > text.null_count() else read
 
 
-def _from_text(text: pl.Series, kind: str, form: str, sure: bool = True) -> pl.Series | None:
-    """Text in some form as numbers, dates, …; None where a value is in another, or may be (unless that is ``sure``)."""
+def _whole_as(text: pl.Series, kind: str, form: str) -> pl.Series | None:
+    """All of a column in one form; None where a value is in another."""
+    text = _stripped(text, kind)
+    read = _as_written(text, kind, form)
+    return None if read.null_count() > text.null_count() else read
+
+
+def _stripped(text: pl.Series, kind: str) -> pl.Series:
     text = text.str.strip_chars()
+    return text.set(text.str.starts_with("0000-00-00"), None) if kind == "date" else text  # as MySQL writes gaps
+
+
+def _as_written(text: pl.Series, kind: str, form: str) -> pl.Series:
+    """Text in some form as numbers, dates, …; what is in another becomes a gap."""
     if kind == "number":
-        read = _numbers(text, form, sure)
-    elif kind == "time":
-        read = _seconds(text)
-    elif kind == "date":
-        text = text.set(text.str.starts_with("0000-00-00"), None)  # as MySQL writes gaps
-        read = _dates(text, form)
-    else:
-        read = text.str.to_lowercase().replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
-    return None if read is None or read.null_count() > text.null_count() else read
+        return _numbers(text, form)
+    if kind == "time":
+        return _seconds(text)
+    if kind == "date":
+        return _dates(text, form or SURE_DATES[0])
+    return text.str.to_lowercase().replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
 
 
-def _numbers(text: pl.Series, form: str, sure: bool) -> pl.Series | None:
-    if not form:
-        return text.cast(pl.Float64, strict=False)
-    if not text.str.contains(NUMBERS[form]).all() or (sure and not text.str.contains(EVIDENCE[form]).any()):
-        return None
+def _numbers(text: pl.Series, form: str) -> pl.Series:
+    text = text.str.replace("−", "-", literal=True)  # a minus sign proper
+    if form:
+        text = text.set(~text.str.contains(NUMBERS[form]), None)
     if form == COMMA:
-        text = text.str.replace_all(r"[. '’]", "").str.replace(",", ".", literal=True)
-    return text.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
+        text = text.str.replace_all(r"[. '’\u{a0}\u{202f}]", "").str.replace(",", ".", literal=True)
+    elif form == THOUSANDS:
+        text = text.str.replace_all(",", "", literal=True)
+    return text.cast(pl.Float64, strict=False)
 
 
 def _seconds(text: pl.Series) -> pl.Series:
@@ -225,23 +264,21 @@ def _dates(text: pl.Series, form: str) -> pl.Series:
     ahead = (3600 * zone_hours.cast(pl.Float64) + 60 * zone_minutes.cast(pl.Float64)) * (
         1 - 2 * (sign == "-").cast(pl.Int8)
     )
-    milliseconds = (1000 * (gone.fill_null(0) - ahead.fill_null(0))).round().cast(pl.Int64)
+    milliseconds = (1000 * (gone.fill_null(0) - ahead.fill_null(0))).floor().cast(pl.Int64)
     return day.str.to_date(form, strict=False).cast(pl.Datetime("ms")) + milliseconds.cast(pl.Duration("ms"))
 
 
+FORMS = [("number", ""), *(("number", form) for form in NUMBERS), ("time", ""), *(("date", form) for form in DATES)]
 _PLURAL = {"number": "numbers", "boolean": "true or false", "date": "dates", "time": "times", "text": "text"}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "t": True, "f": False}
 
 
 def _example(values: pl.Series, column: Column) -> str | None:
     """A value that does not fit."""
-    present = values.drop_nulls().cast(pl.String, strict=False).unique(maintain_order=True).head(2000).to_list()
-    forms = _FORMS.get(column.kind, ("",))
-    for tried in (forms, forms[:1]):  # one that is wrong in any form; or else one that may be meant in two ways
-        for value in present:
-            if all(_from_text(pl.Series([value]), column.kind, form, sure=False) is None for form in tried):
-                return str(value)
-    return str(present[0]) if present else None
+    present = values.drop_nulls().cast(pl.String, strict=False).unique(maintain_order=True)
+    if values.dtype in WORDS:
+        present = pl.Series([v for v in present.head(5000) if _text_as_kind(pl.Series([v]), column) is None] or present)
+    return str(present[0]) if len(present) else None
 
 
 # Names ----------------------------------------------------------------------------------------------------------------

@@ -20,15 +20,14 @@ class LabelColumn:
 
     name: str
     positive: str
+    told: bool = False  # by the caller, where it was not plain to see
 
     def of(self, values: pl.Series) -> NDArray[np.bool_]:
         """Whether each row is a known positive. Another table may say true where this one says 1."""
         if _marks_nothing(values):
             return np.zeros(len(values), dtype=bool)
         text = _text(values)
-        marked = text == self.positive
-        if self.positive in POSITIVE and not marked.any():
-            marked = text.is_in(POSITIVE)
+        marked = text.is_in(POSITIVE) if self.positive in POSITIVE and not self.told else text == self.positive
         return np.asarray(marked.fill_null(False).to_numpy(), dtype=bool)
 
 
@@ -49,7 +48,7 @@ def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, N
             )
     else:
         mark = _understood(values.name, counts, len(values))
-    column = LabelColumn(values.name, mark)
+    column = LabelColumn(values.name, mark, told=positive is not None)
     labelled = column.of(values)
     if labelled.all():
         raise InputError(

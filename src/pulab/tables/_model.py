@@ -118,7 +118,7 @@ class TableModel:
         document = {
             "kind": KIND,
             "columns": [[column.name, column.kind, column.form] for column in self.features.columns],
-            "label": [self.label.name, self.label.positive],
+            "label": [self.label.name, self.label.positive, self.label.told],
             "id": self.id,
             "id_is_text": self.id in self.candidates.columns and self.candidates[self.id].dtype == pl.String,
             "vectorizer": content.pack(self.features.vectorizer),

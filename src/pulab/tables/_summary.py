@@ -16,7 +16,7 @@ from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._features import Features
-from pulab.tables._kinds import Column, almost_numbers
+from pulab.tables._kinds import Column, in_the_way
 from pulab.tables._labels import LabelColumn
 from pulab.tables._model import beside
 from pulab.tables._work import Choice, CrossFit, Views
@@ -37,6 +37,7 @@ class TableData(NamedTuple):
     label: LabelColumn
     labelled: Marks
     id: str | None
+    dots: dict[str, str]  # columns of numbers whose dots may mark thousands, with such a number
 
     @property
     def n_labelled(self) -> int:
@@ -208,12 +209,16 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
 def _misread(data: TableData, features: Features) -> list[str]:
     """Columns that were taken for words, but were meant for numbers."""
     words = [name for name, kind in features.kinds().items() if kind in ("category", "text")]
-    odd = {name: almost_numbers(data.frame[name]) for name in words}
+    odd = {name: in_the_way(data.frame[name]) for name in words}
     return [
-        f"Column {name!r} looks like numbers, but was read as words because of values such as {value!r}. Write plain "
-        "digits and a decimal point, leave gaps empty, and fit again."
+        f"Column {name!r} looks like numbers or dates, but was read as words because of values such as {value!r}. "
+        "Write 1234.5 and 2024-12-31, leave gaps empty, and fit again."
         for name, value in odd.items()
         if value is not None
+    ] + [
+        f"Column {name!r} holds numbers such as {value}: they were read with a decimal point. If dots mark thousands, "
+        "write them without."
+        for name, value in data.dots.items()
     ]
 
 
