@@ -78,5 +78,6 @@ def _words_as_such(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _array(frame: pl.DataFrame) -> Array:
-    # Squares of what is larger would overflow in float32, and nothing measured is.
-    return np.clip(np.asarray(frame.to_numpy(), dtype=np.float64), -1e18, 1e18).astype(np.float32)
+    numbers = np.array(frame.to_numpy(), dtype=np.float32)
+    # Squares of what is larger would overflow, and nothing measured is.
+    return np.clip(numbers, -1e18, 1e18, out=numbers)

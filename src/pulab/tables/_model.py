@@ -1,6 +1,7 @@
 """A fitted model of a table: scores other tables, ranks them, tells about itself, goes to disk and comes back."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,17 @@ class TableModel:
     def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
         """The same piece by piece: memory stays flat however large the table is."""
         needed = [column.name for column in self.features.columns] + ([self.id] if self.id else [])
-        for frame in self._pieces(table, needed):
-            yield self._scores(frame, name_of(table))
+        pieces = self._pieces(table, needed)
+
+        def prepared() -> tuple[pl.DataFrame, Any] | None:
+            frame = next(pieces, None)
+            return None if frame is None else (frame, self._numbers(frame, name_of(table)))
+
+        with ThreadPoolExecutor(1) as ahead:  # a piece is read while the one before it is scored
+            coming = ahead.submit(prepared)
+            while (piece := coming.result()) is not None:
+                coming = ahead.submit(prepared)
+                yield self._scored(*piece)
 
     def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
         """Write a table's scores to a CSV or Parquet file: all of it, or nothing. Returns the number of rows."""
@@ -166,9 +176,13 @@ class TableModel:
             raise InputError(f"{name_of(table)} has no rows to score.")
 
     def _scores(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
+        return self._scored(frame, self._numbers(frame, where))
+
+    def _numbers(self, frame: pl.DataFrame, where: str) -> Any:
         numbers = self.features(conform(frame, self.features.columns, where))
-        if not takes_gaps(self.classifier):
-            numbers = self.features.filled(numbers)
+        return numbers if takes_gaps(self.classifier) else self.features.filled(numbers)
+
+    def _scored(self, frame: pl.DataFrame, numbers: Any) -> pl.DataFrame:
         score = logits_of(self.classifier, numbers)
         probability = self.calibrator(score)
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}
