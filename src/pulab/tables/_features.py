@@ -20,38 +20,52 @@ if not os.access(os.path.expanduser("~"), os.W_OK):  # noqa: PTH111  # Path fail
     os.environ.setdefault("SKB_DATA_DIRECTORY", f"{tempfile.gettempdir()}/skrub_data")
 
 
-class Features:
-    """skrub's view of a table: numbers as they are, dates in parts, few words one-hot, many words and texts embedded.
+PLAIN = ("number", "boolean", "time")  # kinds that are numbers as they stand
 
-    Missing numbers stay NaN, for those classifiers that can take them; for the others :meth:`filled` puts the median
-    in their place and adds a column that says so.
+
+class Features:
+    """A table as numbers: numbers as they are, then skrub's view of the rest.
+
+    Of the rest, dates are taken apart, few words become one-hot, many words and texts are embedded. Missing numbers are
+    NaN, for those classifiers that can take them; for the others :meth:`filled` puts the median in their place and adds
+    a column that says so.
     """
 
     def __init__(self, columns: Sequence[Column], vectorizer: Any, imputer: Any) -> None:
         self.columns = tuple(columns)
-        self.vectorizer = vectorizer
+        self.vectorizer = vectorizer  # None where all columns are plain
         self.imputer = imputer
 
     @classmethod
     def learn(cls, frame: pl.DataFrame, columns: Sequence[Column], seed: int) -> tuple[Self, Array]:
         """Learn from columns of known kinds; and their numbers."""
         from sklearn.impute import SimpleImputer
-        from skrub import StringEncoder, TableVectorizer
 
-        vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            numbers = _array(vectorizer.fit_transform(_words_as_such(frame)))
+        rest = frame.select(column.name for column in columns if column.kind not in PLAIN)
+        vectorizer = None
+        if rest.width:
+            from skrub import StringEncoder, TableVectorizer
+
+            vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                vectorizer.fit(_words_as_such(rest))
+        features = cls(columns, vectorizer, None)
+        numbers = features(frame)
         if numbers.shape[1] == 0:
             raise InputError("no column is left to learn from: all are empty or carry one value.")
-        imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True).fit(numbers)
-        return cls(columns, vectorizer, imputer), numbers
+        features.imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True).fit(numbers)
+        return features, numbers
 
     def __call__(self, frame: pl.DataFrame) -> Array:
-        """The numbers of other rows, whose columns must be of the same kinds."""
+        """The numbers of rows whose columns are of these kinds."""
+        plain = _array(frame.select(self._plain()))
+        if self.vectorizer is None:
+            return plain
+        rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # words that were not seen before are fine
-            return _array(self.vectorizer.transform(_words_as_such(frame)))
+            return np.hstack([plain, _array(self.vectorizer.transform(_words_as_such(rest)))])
 
     def filled(self, numbers: Array) -> Array:
         """The numbers without gaps."""
@@ -59,17 +73,24 @@ class Features:
 
     def groups(self) -> dict[str, list[int]]:
         """Which of the numbers come from which column."""
-        place = {name: i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
-        by_column = self.vectorizer.input_to_outputs_
-        found = {name: [place[out] for out in outs if out in place] for name, outs in by_column.items()}
+        plain = self._plain()
+        found = {name: [i] for i, name in enumerate(plain)}
+        if self.vectorizer is not None:
+            place = {name: len(plain) + i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
+            for name, outs in self.vectorizer.input_to_outputs_.items():
+                found[name] = [place[out] for out in outs if out in place]
         return {name: places for name, places in found.items() if places}
 
     def kinds(self) -> dict[str, str]:
         """What each column was taken for, in a word for people."""
         words = {"numeric": "number", "datetime": "date", "low_cardinality": "category", "high_cardinality": "text"}
-        return {
-            name: words.get(kind, kind) for kind, names in self.vectorizer.kind_to_columns_.items() for name in names
+        by_skrub = {} if self.vectorizer is None else self.vectorizer.kind_to_columns_
+        return dict.fromkeys(self._plain(), "number") | {
+            name: words.get(kind, kind) for kind, names in by_skrub.items() for name in names
         }
+
+    def _plain(self) -> list[str]:
+        return [column.name for column in self.columns if column.kind in PLAIN]
 
 
 def _words_as_such(frame: pl.DataFrame) -> pl.DataFrame:
@@ -78,6 +99,6 @@ def _words_as_such(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _array(frame: pl.DataFrame) -> Array:
-    numbers = np.array(frame.to_numpy(), dtype=np.float32)
+    numbers = np.array(frame.cast(pl.Float32).to_numpy(), order="C")
     # Squares of what is larger would overflow, and nothing measured is.
     return np.clip(numbers, -1e18, 1e18, out=numbers)
