@@ -391,6 +391,14 @@ def test_a_gap_that_gives_the_label_away_is_called_out() -> None:
     assert any("'cancelled_on' matters most" in text for text in model.summary["warnings"])
 
 
+@pytest.mark.parametrize("columns", [["age", "spent"], ["plan", "notes"], ["joined"], ["member", "plan"]])
+def test_tables_of_one_kind_of_column(columns: list[str]) -> None:
+    frame = Customers(200).frame.select(*columns, "churned")
+    model = fit_table(frame, "churned", method="elkan-noto", prior=0.3)
+    assert model.score(frame)["probability"].is_finite().all()
+    assert {item["name"] for item in model.summary["features"]} == set(columns)
+
+
 def test_huge_numbers_stay_finite() -> None:
     frame = Customers(300).frame
     spent = frame["spent"].to_list()

@@ -59,13 +59,13 @@ class Features:
 
     def __call__(self, frame: pl.DataFrame) -> Array:
         """The numbers of rows whose columns are of these kinds."""
-        plain = _array(frame.select(self._plain()))
-        if self.vectorizer is None:
-            return plain
-        rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # words that were not seen before are fine
-            return np.hstack([plain, _array(self.vectorizer.transform(_words_as_such(rest)))])
+        parts = [_array(frame.select(self._plain()))] if self._plain() else []
+        if self.vectorizer is not None:
+            rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # words that were not seen before are fine
+                parts.append(_array(self.vectorizer.transform(_words_as_such(rest))))
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def filled(self, numbers: Array) -> Array:
         """The numbers without gaps."""
