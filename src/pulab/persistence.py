@@ -27,7 +27,7 @@ from pulab._validation import Scaler
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError
 
-FORMAT = 1
+FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
 OURS = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")  # files of a model
 Array = NDArray[Any]

@@ -243,7 +243,7 @@ def test_figures_stay_within_their_bounds() -> None:
     model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.75)  # far too high
     told = {item["name"]: item for item in model.summary["metrics"]}
     for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
-        low, high = told[name]["between"]
+        low, high = told[name]["between"] or (0, 1)  # none where all of it is above 1
         assert 0 <= low <= told[name]["value"] <= high <= 1
     assert any("none can be above 1" in text for text in model.summary["warnings"])
     assert len(repr(model)) < 200
@@ -286,7 +286,7 @@ def test_ids_of_a_file_stay_as_they_are_written(tmp_path: Path) -> None:
     assert model.candidates["zip"].str.len_chars().unique().to_list() == [5]
     assert model.score(tmp_path / "t.csv")["customer"].to_list() == ids
     again = TableModel.load(model.save(tmp_path / "model"))
-    assert again.candidates["customer"].to_list() == model.candidates["customer"].to_list()
+    assert again.candidates.select("customer", "zip").equals(model.candidates.select("customer", "zip"))
     other = frames.read_table(tmp_path / "t.csv", "customer").with_columns(
         churned=pl.col("churned").replace_strict({"1": "yes", "0": None})
     )
@@ -305,7 +305,7 @@ def test_numbers_written_with_a_decimal_comma_are_numbers_and_odd_ones_are_calle
     )
     scores = point.score(tmp_path / "point.csv")
     assert comma.score(tmp_path / "comma.csv").equals(scores)
-    with pytest.raises(InputError, match=r"column 'spent' of point.csv must hold numbers, as in training"):
+    with pytest.raises(InputError, match=r"column 'spent' of point.csv must hold numbers written as 1234,5"):
         comma.score(tmp_path / "point.csv")  # in which 1.234 would be a thousand times as much
     assert comma.score(frames.read_table(tmp_path / "point.csv").cast({"spent": pl.Float64})).equals(scores)
     assert comma.candidates["spent"].dtype == pl.Float64

@@ -87,7 +87,7 @@ def score(
     fitted = TableModel.load(model)
     with console.counter("rows scored") as count:
         n_rows = fitted.score_file(table, out, count)
-    named = fitted.id is None or fitted.id in next(batches(table)).columns
+    named = fitted.id is None or fitted.id in next(batches(out)).columns
     note = "" if named else f"; {table.name} has no column {fitted.id!r} that names them, they are in its order"
     _note(f"wrote {out}: {n_rows:,} rows{note}")
 
@@ -225,8 +225,8 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
         if item["value"] is None:
             yield f"{name}: no row is called positive"
         else:
-            low, high = item["between"]
-            yield f"{name} {item['value']:.3f}, between {low:.3f} and {high:.3f}"
+            ends = item["between"]
+            yield f"{name} {item['value']:.3f}" + (f", between {ends[0]:.3f} and {ends[1]:.3f}" if ends else "")
     for column in table["columns"]:
         if column["kind"] == "left out":
             yield f"! Column {column['name']!r} was left out: {column['note']}."

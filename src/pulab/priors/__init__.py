@@ -75,8 +75,8 @@ def estimate_prior(
         1 for a known positive, 0 for an unlabeled row; also read: whatever ``fit`` reads.
     method : {"auto", "dedpul", "bbe", "tice", "km2", "elkan-noto"}
         "auto" is the mean of DEDPUL and BBE; where fewer than 50 rows are labelled, less half of the bias that it shows
-        in samples simulated after this one. It warns where the two disagree, where no region of pure positives is in
-        sight, where fewer than 50 rows are labelled and where the interval is wide.
+        in samples simulated after this one. It warns where the two disagree (its interval then takes in both), where no
+        region of pure positives is in sight, where fewer than 50 rows are labelled and where the interval is wide.
     scenario : {"case-control", "single-sample"}
         Whether the unlabeled rows are the population, or labelled and unlabeled rows together are.
     random_state : int, RandomState or None

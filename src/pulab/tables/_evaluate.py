@@ -16,7 +16,6 @@ from pulab.priors import PriorEstimate
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
-BOUNDED = SHOWN[:-1]
 OF_CALLED = ("precision", "f1", "lee_liu")  # of the rows that are called positive
 TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # this far above 1, or that over √n_p, is not chance
 
@@ -49,7 +48,8 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
         told: dict[str, Any] = {**value._asdict(), "between": _together(*value)}
         if name in OF_CALLED and not called.any():
             told = dict.fromkeys(told)  # there is nothing that they could be of
-        elif name in BOUNDED:
+        elif name != "lee_liu":
+            told["between"] = None if told["between"] and told["between"][0] > 1 else told["between"]  # far too good
             told = {key: None if part is None else np.clip(part, 0, 1).tolist() for key, part in told.items()}
         found.append({"name": name, **told, "more_is_better": METRICS[name].more_is_better})
     return found

@@ -79,7 +79,8 @@ def prepare(
 def _check_ids(values: pl.Series, name: str) -> None:
     if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object, pl.Duration):
         raise InputError(f"ids must be text or numbers, but column {name!r} holds {values.dtype}. Name another (--id).")
-    gaps = values.null_count() + int(values.cast(pl.String).is_in(["", "NaN"]).sum())
+    no_number = int(values.is_nan().sum()) if values.dtype.is_float() else 0
+    gaps = values.null_count() + no_number + int((values.cast(pl.String) == "").sum())
     if gaps:
         raise InputError(f"rows without an id in column {name!r}: {gaps:,}. Fill them in, or leave the id out (--id).")
     if values.n_unique() < len(values):

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.tables._kinds import nearest
+from pulab.tables._kinds import WORDS, nearest
 
 BATCH = 65_536  # rows at a time where a table is streamed
 MISSING = [
@@ -39,10 +39,12 @@ def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = 
 
     What stands for a gap becomes one. A CSV file's ids stay as they are written: 007 is one, and so is NA.
     """
-    gaps = pl.col(pl.String).exclude([id] if id else []).replace(MISSING, None)
     for frame in _pieces(source, columns):
+        words = [name for name, kind in frame.schema.items() if kind in WORDS and name != id]
         for piece in frame.iter_slices(BATCH):
-            yield piece.with_columns(gaps)
+            text = piece.select(pl.col(words).cast(pl.String))
+            bare = text.select(pl.all().str.strip_chars().is_in(MISSING))
+            yield piece.with_columns(text[name].set(bare[name], None) for name in words)
 
 
 def _pieces(source: Any, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
@@ -146,7 +148,7 @@ def _said_of(path: Path) -> Iterator[None]:
     """What pyarrow says of a file that it cannot read, in one line and in our words."""
     try:
         yield
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         kind = "Parquet" if _begins(path, b"PAR1") else "CSV"
         line = "" if kind == "Parquet" else _first_broken_line(path)
         raise DataFormatError(line or f"{path} is no {kind} file that can be read: {_reason(error)}.") from error
@@ -158,7 +160,8 @@ def _reason(error: Exception) -> str:
 
 def _wanted(columns: Sequence[str] | None, known: Sequence[str]) -> list[str]:
     """Those columns of a file that are asked for; all where it has none of them, so that somebody can say so."""
-    return [name for name in known if columns is None or name in set(columns)] or list(known)
+    asked = set(known if columns is None else columns)
+    return [name for name in known if name in asked] or list(known)
 
 
 def _parquet_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
@@ -172,7 +175,7 @@ def _parquet_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.Da
 
 def _csv_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     separator = _separator(path)
-    _refuse_open_quote(path, separator)
+    quoted = _has_quotes(path, separator)
     read = pa.csv.ReadOptions(block_size=2**22)
     parse = pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     with pa.csv.open_csv(path, read, parse) as reader:
@@ -180,11 +183,9 @@ def _csv_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFr
     parse.ignore_empty_lines = len(written) > 1  # in a file of one column an empty line is a gap
     names = [name or f"column {i + 1}" for i, name in enumerate(written)]
     _refuse_twins(names)
-    convert = pa.csv.ConvertOptions(
-        strings_can_be_null=False, column_types=dict.fromkeys(written, pa.string()), check_utf8=True
-    )
+    convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(written, pa.string()))
     wanted = names
-    if len(set(written)) == len(written):  # several may have no name
+    if len(set(written)) == len(written) and not quoted:  # several may have no name, and any may swallow lines
         wanted = _wanted(columns, names)
         convert.include_columns = [written[names.index(name)] for name in wanted]
     with pa.csv.open_csv(path, read, parse, convert) as reader:
@@ -216,11 +217,12 @@ def _separator(path: Path) -> str:
     return max(",;\t|", key=lambda mark: (bare.count(mark), mark == ","))
 
 
-def _refuse_open_quote(path: Path, separator: str) -> None:
+def _has_quotes(path: Path, separator: str) -> bool:
     """Refuse a file that ends within a quoted field: all lines after the open quote would be one value."""
     with path.open("rb") as file:
-        if sum(piece.count(b'"') for piece in iter(lambda: file.read(2**24), b"")) % 2 == 0:
-            return
+        quotes = sum(piece.count(b'"') for piece in iter(lambda: file.read(2**24), b""))
+    if quotes % 2 == 0:
+        return quotes > 0
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         try:
             for _ in csv.reader(file, delimiter=separator, strict=True):
@@ -230,6 +232,7 @@ def _refuse_open_quote(path: Path, separator: str) -> None:
                 raise DataFormatError(
                     f"{path} has a quote that is never closed. Close it, or double a quote within a field."
                 ) from None
+    return True
 
 
 def _refuse_swallowed_lines(frame: pl.DataFrame, separator: str, n_columns: int, path: Path) -> None:

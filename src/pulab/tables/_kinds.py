@@ -1,5 +1,6 @@
 """What the columns of a table are read as: when a model is fitted, and the same way whenever it scores."""
 
+import datetime
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,11 +74,13 @@ def kind_of(values: pl.Series) -> Kind:
     if dtype == pl.Duration:
         return Kind("number")
     if dtype.is_numeric():
-        return Kind(LEFT_OUT, note="it numbers the rows") if _is_counter(values) else Kind("number")
+        counts = _is_counter(values.cast(pl.Float64))
+        return Kind(LEFT_OUT, note="it numbers the rows") if counts else Kind("number")
     return Kind(LEFT_OUT, note=f"values of type {dtype} cannot be learned from")
 
 
 def _kind_of_text(text: pl.Series) -> Kind:
+    text = text.str.strip_chars()
     few = text.drop_nulls().head(200)  # most columns are no numbers and no dates, which some values show
     for kind, form in FORMS:
         if _whole_as(few, kind, form) is None or (read := _whole_as(text, kind, form)) is None:
@@ -140,8 +143,9 @@ def dots_may_be_thousands(values: pl.Series) -> str | None:
 
 def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
     """These columns, each read as its kind: numbers as float64 (infinite ones as missing), words as text."""
+    known = frame.columns
     for column in columns:
-        check_column(column.name, frame.columns, where, "a feature that the model was trained on")
+        check_column(column.name, known, where, "a feature that the model was trained on")
     return pl.DataFrame([_as_kind(frame[column.name], column, where) for column in columns])
 
 
@@ -160,15 +164,23 @@ def _whole(numbers: pl.Series) -> pl.Series:
 
 
 def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
-    read = None
     if values.dtype in WORDS:
-        read = _text_as_kind(values.cast(pl.String), column)
+        values = values.cast(pl.String)
+    elif values.dtype.is_float():
+        values = values.fill_nan(None)
+    present = values.is_not_null()
+    if values.dtype == pl.String:
+        present &= ~values.str.strip_chars().str.starts_with("0000-00-00") if column.kind == "date" else present
+        read = _text_as_kind(values, column)
     elif _may_hold(values.dtype, column.kind):
         read = _typed_as_kind(values, column.kind)
-    if read is None:
+    else:
+        read = pl.Series([None] * len(values), dtype=pl.Float64)
+    odd = values.filter(read.is_null() & present)
+    if len(odd):
         raise InputError(
-            f"column {column.name!r} of {where} must hold {_PLURAL[column.kind]}, as in training, got "
-            f"{_example(values, column)!r}. Mend it, or fit again with such values."
+            f"column {column.name!r} of {where} must hold {_wanted(column)}, as in training, got {str(odd[0])!r}. Mend "
+            "it, or fit again with such values."
         )
     if column.kind == "number" and not read.is_finite().all():
         read = read.set(~read.is_finite(), None)
@@ -182,28 +194,31 @@ def _may_hold(dtype: pl.DataType, kind: str) -> bool:
     if kind in ("number", "boolean"):
         return dtype.is_numeric() or dtype == pl.Boolean or (kind == "number" and dtype == pl.Duration)
     if kind == "text":
-        return not dtype.is_nested() and dtype not in (pl.Object, pl.Binary)
+        return not dtype.is_nested() and dtype not in (pl.Object, pl.Binary, pl.Duration)
     return dtype == pl.Time if kind == "time" else dtype in (pl.Date, pl.Datetime)
 
 
-def _typed_as_kind(values: pl.Series, kind: str) -> pl.Series | None:
+def _typed_as_kind(values: pl.Series, kind: str) -> pl.Series:
+    """Values of a type that may hold this kind; one that does not becomes a gap."""
     if kind == "number":
         return (values.dt.total_seconds(fractional=True) if values.dtype == pl.Duration else values).cast(pl.Float64)
     if kind == "time":
         return values.cast(pl.Time).cast(pl.Int64) / 1e9
     if kind == "boolean":
-        return values.cast(pl.Boolean) if values.cast(pl.Float64).drop_nulls().is_in([0.0, 1.0]).all() else None
+        number = values.cast(pl.Float64)
+        return number.set(~number.is_in([0.0, 1.0]), None).cast(pl.Boolean)
     if kind == "text":
-        return (_whole(values) if values.dtype.is_float() else values).cast(pl.String)
+        text = values.cast(pl.String)
+        return text.str.strip_suffix(".0") if values.dtype.is_float() else text
     # Milliseconds reach further than finer units, to which polars would not come back from the year 300,000.
     return values.cast(pl.Datetime("ms"))
 
 
-def _text_as_kind(text: pl.Series, column: Column) -> pl.Series | None:
+def _text_as_kind(text: pl.Series, column: Column) -> pl.Series:
     """Text as numbers, dates, …, each value on its own: what it is must not depend on the others beside it.
 
-    It must be in the form that the column had in training, or in one that cannot be meant in another way. None where a
-    value is in neither.
+    It must be in the form that the column had in training; where it had none of its own, in one that cannot be meant in
+    another way. What is in neither becomes a gap.
     """
     if column.kind == "text":
         return text
@@ -214,7 +229,7 @@ def _text_as_kind(text: pl.Series, column: Column) -> pl.Series | None:
         if read.null_count() > text.null_count():
             sure = text.set(~text.str.contains(EVIDENCE[form]), None) if form in EVIDENCE else text
             read = read.zip_with(read.is_not_null(), _as_written(sure, column.kind, form))
-    return None if read.null_count() > text.null_count() else read
+    return read
 
 
 def _whole_as(text: pl.Series, kind: str, form: str) -> pl.Series | None:
@@ -269,16 +284,21 @@ def _dates(text: pl.Series, form: str) -> pl.Series:
 
 
 FORMS = [("number", ""), *(("number", form) for form in NUMBERS), ("time", ""), *(("date", form) for form in DATES)]
-_PLURAL = {"number": "numbers", "boolean": "true or false", "date": "dates", "time": "times", "text": "text"}
+_PLURAL = {
+    "number": "numbers",
+    "boolean": "true or false",
+    "date": "dates",
+    "time": "times",
+    "text": "text",
+    COMMA: "numbers written as 1234,5",
+    THOUSANDS: "numbers written as 1,234.5",
+    **{form: f"dates written as {datetime.date(2024, 12, 31).strftime(form)}" for form in DATES},
+}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "t": True, "f": False}
 
 
-def _example(values: pl.Series, column: Column) -> str | None:
-    """A value that does not fit."""
-    present = values.drop_nulls().cast(pl.String, strict=False).unique(maintain_order=True)
-    if values.dtype in WORDS:
-        present = pl.Series([v for v in present.head(5000) if _text_as_kind(pl.Series([v]), column) is None] or present)
-    return str(present[0]) if len(present) else None
+def _wanted(column: Column) -> str:
+    return _PLURAL[column.form or column.kind]
 
 
 # Names ----------------------------------------------------------------------------------------------------------------

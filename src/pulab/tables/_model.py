@@ -74,14 +74,14 @@ class TableModel:
         needed = [column.name for column in self.features.columns] + ([self.id] if self.id else [])
         pieces = self._pieces(table, needed)
 
-        def prepared() -> tuple[pl.DataFrame, Any] | None:
+        def read() -> tuple[pl.DataFrame, pl.DataFrame] | None:
             frame = next(pieces, None)
-            return None if frame is None else (frame, self._numbers(frame, name_of(table)))
+            return None if frame is None else (frame, conform(frame, self.features.columns, name_of(table)))
 
         with ThreadPoolExecutor(1) as ahead:  # a piece is read while the one before it is scored
-            coming = ahead.submit(prepared)
+            coming = ahead.submit(read)
             while (piece := coming.result()) is not None:
-                coming = ahead.submit(prepared)
+                coming = ahead.submit(read)
                 yield self._scored(*piece)
 
     def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
@@ -130,7 +130,7 @@ class TableModel:
             "columns": [[column.name, column.kind, column.form] for column in self.features.columns],
             "label": [self.label.name, self.label.positive, self.label.told],
             "id": self.id,
-            "id_is_text": self.id in self.candidates.columns and self.candidates[self.id].dtype == pl.String,
+            "texts": [name for name, kind in self.candidates.schema.items() if kind == pl.String],
             "vectorizer": content.pack(self.features.vectorizer),
             "imputer": content.pack(self.features.imputer),
             "classifier": content.pack(self.classifier),
@@ -152,8 +152,7 @@ class TableModel:
             )
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
-            as_text = [document["id"]] if document["id_is_text"] else []
-            candidates = _read(folder, as_text)
+            candidates = _read(folder, document["texts"])
             model = cls(features, classifier, calibrator, label, document["id"], document["summary"], candidates)
             model._check()
         return model
@@ -176,13 +175,12 @@ class TableModel:
             raise InputError(f"{name_of(table)} has no rows to score.")
 
     def _scores(self, frame: pl.DataFrame, where: str) -> pl.DataFrame:
-        return self._scored(frame, self._numbers(frame, where))
+        return self._scored(frame, conform(frame, self.features.columns, where))
 
-    def _numbers(self, frame: pl.DataFrame, where: str) -> Any:
-        numbers = self.features(conform(frame, self.features.columns, where))
-        return numbers if takes_gaps(self.classifier) else self.features.filled(numbers)
-
-    def _scored(self, frame: pl.DataFrame, numbers: Any) -> pl.DataFrame:
+    def _scored(self, frame: pl.DataFrame, conformed: pl.DataFrame) -> pl.DataFrame:
+        numbers = self.features(conformed)
+        if not takes_gaps(self.classifier):
+            numbers = self.features.filled(numbers)
         score = logits_of(self.classifier, numbers)
         probability = self.calibrator(score)
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}

@@ -117,12 +117,13 @@ class Work:
             compared.append(
                 {
                     "method": method,
+                    "uncut": risk.value,
                     "risk": max(0.0, risk.value),
                     "interval": np.clip(risk.interval or (0, 1), 0, 1).tolist(),
                     "seconds": time.perf_counter() - start,
                 }
             )
-        best = min(compared, key=lambda item: item["risk"])
+        best = min(compared, key=lambda item: item.pop("uncut"))
         others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
         size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
         low, high = best["interval"]
