@@ -19,6 +19,16 @@ out = Console()
 err = Console(stderr=True)
 
 
+def say(line: str) -> None:
+    """A line of the result, not broken where the terminal ends."""
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def note(line: str) -> None:
+    """A line beside the result."""
+    err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Data on stdout, for a program to read."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")  # dates, as text

@@ -207,12 +207,7 @@ def bench_run(
 
         be_deterministic()
     _run(left, device, lambda row: append_row(out / f"{recipe}.jsonl", row))
-    console.err.print(
-        f"{out / recipe}.jsonl holds {len(specs)} runs. See them: pulab bench show {recipe} --rows {out}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    console.note(f"{out / recipe}.jsonl holds {len(specs)} runs. See them: pulab bench show {recipe} --rows {out}")
 
 
 @bench.command("show")

@@ -70,8 +70,8 @@ def fit(
         console.print_json(model.summary)
         return
     for line in _told(model.summary):
-        _say(line)
-    _say(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.")
+        console.say(line)
+    console.say(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.")
 
 
 def score(
@@ -89,7 +89,7 @@ def score(
         n_rows = fitted.score_file(table, out, count)
     named = fitted.id is None or fitted.id in next(batches(out)).columns
     note = "" if named else f"; {table.name} has no column {fitted.id!r} that names them, they are in its order"
-    _note(f"wrote {out}: {n_rows:,} rows{note}")
+    console.note(f"wrote {out}: {n_rows:,} rows{note}")
 
 
 def prior(
@@ -123,10 +123,10 @@ def prior(
         return
     low, high = found.interval
     of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
-    _note(f"{table.name}: {found.details['rows']}")
+    console.note(f"{table.name}: {found.details['rows']}")
     line = f"{found.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
     parts = ", ".join(f"{name} {value:.3f}" for name, value in found.details["methods"].items())
-    _say(f"{line} ({parts})")
+    console.say(f"{line} ({parts})")
 
 
 def rank(
@@ -145,14 +145,14 @@ def rank(
     fitted = TableModel.load(model)
     found = fitted.rank(table, top)
     if fitted.summary["table"]["name"] == table.name:
-        _note(
+        console.note(
             "! Where the model was trained on these rows, better look at its candidates.csv, whose scores come from "
             "models that had not seen them."
         )
     if out is not None:
         with table_writer(out) as write:
             write(found)
-        _note(f"wrote {out}: {found.height:,} rows")
+        console.note(f"wrote {out}: {found.height:,} rows")
     elif as_json:
         console.print_json(json.loads(flat(found).write_json()))  # in which NaN and infinity are null
     else:
@@ -160,7 +160,7 @@ def rank(
         lines = [[_cell(value) for value in row] for row in found.select(shown).iter_rows()]
         console.print_table("", shown, lines)
         if more := found.width - len(shown):
-            _note(f"{more} more columns: --out or --json has them all")
+            console.note(f"{more} more columns: --out or --json has them all")
 
 
 def report(
@@ -182,16 +182,6 @@ def report(
         raise InputError(f"the report goes to a file that ends in .html, got {page}.")
     console.check_file(page)
     console.write_whole(page, fitted.report())
-
-
-def _say(line: str) -> None:
-    """A line of the result, not broken where the terminal ends."""
-    console.out.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _note(line: str) -> None:
-    """A line beside the result."""
-    console.err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _check_apart(out: Path, model: Path, table: Path) -> None:
@@ -246,4 +236,4 @@ def _warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", PulabWarning)
         yield
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        _note(f"! {text[:1].upper()}{text[1:]}")
+        console.note(f"! {text[:1].upper()}{text[1:]}")

@@ -41,16 +41,15 @@ class Features:
         """Learn from columns of known kinds; and their numbers."""
         from sklearn.impute import SimpleImputer
 
-        rest = frame.select(column.name for column in columns if column.kind not in PLAIN)
-        vectorizer = None
+        features = cls(columns, None, None)
+        rest = features._rest(frame)
         if rest.width:
             from skrub import StringEncoder, TableVectorizer
 
-            vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
+            features.vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                vectorizer.fit(_words_as_such(rest))
-        features = cls(columns, vectorizer, None)
+                features.vectorizer.fit(rest)
         numbers = features(frame)
         if numbers.shape[1] == 0:
             raise InputError("no column is left to learn from: all are empty or carry one value.")
@@ -61,10 +60,9 @@ class Features:
         """The numbers of rows whose columns are of these kinds."""
         parts = [_array(frame.select(self._plain()))] if self._plain() else []
         if self.vectorizer is not None:
-            rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # words that were not seen before are fine
-                parts.append(_array(self.vectorizer.transform(_words_as_such(rest))))
+                parts.append(_array(self.vectorizer.transform(self._rest(frame))))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def filled(self, numbers: Array) -> Array:
@@ -83,7 +81,7 @@ class Features:
 
     def kinds(self) -> dict[str, str]:
         """What each column was taken for, in a word for people."""
-        words = {"numeric": "number", "datetime": "date", "low_cardinality": "category", "high_cardinality": "text"}
+        words = {"datetime": "date", "low_cardinality": "category", "high_cardinality": "text"}
         by_skrub = {} if self.vectorizer is None else self.vectorizer.kind_to_columns_
         return dict.fromkeys(self._plain(), "number") | {
             name: words.get(kind, kind) for kind, names in by_skrub.items() for name in names
@@ -92,10 +90,10 @@ class Features:
     def _plain(self) -> list[str]:
         return [column.name for column in self.columns if column.kind in PLAIN]
 
-
-def _words_as_such(frame: pl.DataFrame) -> pl.DataFrame:
-    """What text is has been decided: skrub would look for dates and numbers in it once more, but not in categories."""
-    return frame.with_columns(pl.col(pl.String).cast(pl.Categorical))
+    def _rest(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """What is for skrub, which would look for dates and numbers in text, as was done, but not in categories."""
+        rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
+        return rest.with_columns(pl.col(pl.String).cast(pl.Categorical))
 
 
 def _array(frame: pl.DataFrame) -> Array:

@@ -268,17 +268,19 @@ def _numbers(text: pl.Series, form: str) -> pl.Series:
 
 def _seconds(text: pl.Series) -> pl.Series:
     hours, minutes, seconds = text.str.extract_groups(TIME).struct.unnest()
-    return 3600 * hours.cast(pl.Float64) + 60 * minutes.cast(pl.Float64) + seconds.cast(pl.Float64).fill_null(0)
+    return _clock(hours, minutes) + seconds.cast(pl.Float64).fill_null(0)
+
+
+def _clock(hours: pl.Series, minutes: pl.Series) -> pl.Series:
+    return 3600 * hours.cast(pl.Float64) + 60 * minutes.cast(pl.Float64)
 
 
 def _dates(text: pl.Series, form: str) -> pl.Series:
     """Dates, and times if there are any; those with a time zone in UTC."""
     day, hours, minutes, seconds, zone = text.str.extract_groups(DATE_AND_TIME).struct.unnest()
-    gone = 3600 * hours.cast(pl.Float64) + 60 * minutes.cast(pl.Float64) + seconds.cast(pl.Float64).fill_null(0)
+    gone = _clock(hours, minutes) + seconds.cast(pl.Float64).fill_null(0)
     sign, zone_hours, zone_minutes = zone.str.extract_groups(r"^([+-])(\d{2}):?(\d{2})$").struct.unnest()
-    ahead = (3600 * zone_hours.cast(pl.Float64) + 60 * zone_minutes.cast(pl.Float64)) * (
-        1 - 2 * (sign == "-").cast(pl.Int8)
-    )
+    ahead = _clock(zone_hours, zone_minutes) * (1 - 2 * (sign == "-").cast(pl.Int8))
     milliseconds = (1000 * (gone.fill_null(0) - ahead.fill_null(0))).floor().cast(pl.Int64)
     return day.str.to_date(form, strict=False).cast(pl.Datetime("ms")) + milliseconds.cast(pl.Duration("ms"))
 
