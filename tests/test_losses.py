@@ -77,6 +77,8 @@ def test_prior_kl() -> None:
     expected = 0.4 * math.log(0.4 / 0.625) + 0.6 * math.log(0.6 / 0.375)
     assert prior_kl(0.4, g).item() == pytest.approx(expected)
     assert prior_kl(0.625, g).item() == pytest.approx(0.0, abs=1e-12)
+    assert prior_kl(1 - 1e-9, g.float()).isfinite()  # which is 1 in float32
+    assert prior_kl(1e-46, g.float()).isfinite()
 
 
 def test_bernoulli_entropy() -> None:

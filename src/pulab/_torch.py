@@ -29,12 +29,23 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return resolved
 
 
-def resolve_dtype(dtype: str | torch.dtype) -> tuple[torch.dtype, torch.dtype | None]:
-    """The number type of weights and data, and that of the network's arithmetic where it is another."""
+def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> tuple[torch.dtype, torch.dtype | None]:
+    """The number type of weights and data, and that of the network's arithmetic where it is another.
+
+    A processor without instructions for bfloat16 would take longer over it than over float32, which it computes in.
+    """
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, got {dtype!r}.")
-    return DTYPES[name], AUTOCAST.get(name)
+    helps = device.type == "cuda" or _cpu_has_bfloat16()
+    return DTYPES[name], AUTOCAST.get(name) if helps else None
+
+
+def _cpu_has_bfloat16() -> bool:
+    if not hasattr(torch.cpu, "get_capabilities"):  # an older torch cannot tell
+        return True
+    has = torch.cpu.get_capabilities()
+    return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
 _LOCK = RLock()  # torch's generator, thread count and flags are one for all threads
@@ -97,13 +108,23 @@ class Seeds:
         return int(sequence.generate_state(1, np.uint64)[0] >> 1)
 
 
+def seed_global(seed: int, device: torch.device) -> None:
+    """Global random numbers from this seed, of the CPU and of this GPU; torch.manual_seed would reseed every GPU."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        cuda_generator(device).manual_seed(seed)
+
+
+def cuda_generator(device: torch.device) -> torch.Generator:
+    """The generator that everything on this GPU draws from unless it is told otherwise."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    generator: torch.Generator = torch.cuda.default_generators[index]
+    return generator
+
+
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Global random numbers (initial weights, dropout) from this seed, and the caller's state put back afterwards."""
-    on_gpu = device.type == "cuda"
-    with _LOCK, torch.random.fork_rng(devices=[device] if on_gpu else []):
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that reseeds every GPU as well
-        if on_gpu:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
+    with _LOCK, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        seed_global(seed, device)
         yield

@@ -25,7 +25,7 @@ def check_number(
 ) -> None:
     """Refuse a parameter that is not a finite number (a whole one, if asked) in the interval."""
     kind = numbers.Integral if whole else numbers.Real
-    good = isinstance(value, kind) and math.isfinite(value)
+    good = not isinstance(value, bool) and isinstance(value, kind) and math.isfinite(value)
     good = good and (value >= low if ends[0] == "[" else value > low)
     good = good and (value <= high if ends[1] == "]" else value < high)
     if not good:

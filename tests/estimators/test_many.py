@@ -1,14 +1,24 @@
 """Alone or together: a fit gives the same result."""
 
+import warnings
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone
 from torch import nn
+from torch.nn import functional
 
 from pulab import JointPUClassifier, NNPUClassifier, PUbNClassifier, fit_many
+from pulab._torch import be_deterministic
+from pulab.errors import TrainingError
 from pulab.estimators._base import BasePUClassifier, fit_tasks
-from pulab.training import Training
+from pulab.nets import PreActBlock
+from pulab.training import Training, capture
 from pulab.training import fleet as fleet_module
+from pulab.training.models import Model
 from tests.conftest import Blobs
 
 
@@ -62,10 +72,145 @@ def test_batched_equals_alone_in_float64() -> None:
             assert one.history_[-1]["label_histogram"] == other.history_[-1]["label_histogram"]
 
 
+def test_batched_in_float32_differs_by_rounding_alone() -> None:
+    for one, other in zip(alone(fleet("float32")), together(fleet("float32"), batched=True), strict=True):
+        losses = [[record["loss"] for record in clf.history_] for clf in (one, other)]
+        assert np.allclose(*losses, rtol=1e-3)
+
+
 def test_side_by_side_equals_alone_to_the_bit() -> None:
-    for one, other in zip(alone(fleet("float32")), together(fleet("float32"), side_by_side=5), strict=True):
+    shared = {"prior": 0.4, "module": lambda: Draws(5, 1), "epochs": 3, "random_state": 0}
+    drawing = [NNPUClassifier(**shared), PUbNClassifier(**shared)]
+    for one, other in zip(
+        alone([*fleet("float32"), *drawing]), together([*fleet("float32"), *drawing], side_by_side=5), strict=True
+    ):
         assert largest_difference(one, other) == 0
         assert one.history_ == other.history_
+
+
+class Scales(nn.Linear):
+    """Differs in a plain attribute."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__(5, 1)
+        self.scale = scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * super().forward(x)
+
+
+class Draws(nn.Linear):
+    """Draws random numbers by itself."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(functional.dropout(x, 0.3, self.training))
+
+
+class Reads(nn.Linear):
+    """Reads a value back."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * (1.0 if x.sum().item() < 1e9 else 2.0)
+
+
+class Averages(nn.Linear):
+    """Puts a new tensor in the place of a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.register_buffer("mean", torch.zeros(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return super().forward(x - self.mean)
+
+
+class Counts(nn.Linear):
+    """Counts its passes."""
+
+    passes = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.passes += self.training
+        return super().forward(x) / (1 + self.passes % 3)
+
+
+class Squares(nn.Module):
+    """Overflows early."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+
+class Tied(nn.Module):
+    """Two layers, one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.out = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 1)
+        self.b.weight = self.a.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.relu(self.b(torch.tanh(self.a(x)))))
+
+
+def two_layers(between: nn.Module, frozen: bool = False) -> nn.Module:
+    module = nn.Sequential(nn.Linear(5, 6), between, nn.Linear(6, 1))
+    module[0].requires_grad_(not frozen)
+    return module
+
+
+@pytest.mark.parametrize(
+    "makers",
+    [
+        (lambda: two_layers(nn.ReLU()), lambda: two_layers(nn.Tanh())),
+        (lambda: two_layers(nn.Dropout(0.1)), lambda: two_layers(nn.Dropout(0.7))),
+        (lambda: two_layers(nn.LeakyReLU(0.1)), lambda: two_layers(nn.LeakyReLU(0.5))),
+        (lambda: two_layers(nn.ReLU()), lambda: two_layers(nn.ReLU(), frozen=True)),
+        (lambda: Scales(1.0), lambda: Scales(3.0)),
+        *[
+            (make, make)
+            for make in (lambda: two_layers(nn.AlphaDropout(0.3)), lambda: Draws(5, 1), lambda: Reads(5, 1))
+        ],
+        *[(make, make) for make in (Averages, lambda: Counts(5, 1), Tied)],
+    ],
+)
+def test_what_cannot_be_one_network_is_trained_apart(makers: Sequence[Callable[[], nn.Module]]) -> None:
+    """A batched network runs the code of its first module for all: a difference overlooked is the wrong model."""
+
+    def estimators() -> list[BasePUClassifier]:
+        shared = {"prior": 0.4, "epochs": 3, "dtype": "float64", "device": "cpu"}
+        return [NNPUClassifier(module=make, random_state=i, **shared) for i, make in enumerate([*makers, makers[1]])]
+
+    for one, other in zip(alone(estimators()), together(estimators(), batched=True), strict=True):
+        assert largest_difference(one, other) < 1e-9
+        assert [r["loss"] for r in one.history_] == pytest.approx([r["loss"] for r in other.history_], abs=1e-9)
+
+
+def test_sparse_validation_rows_are_not_batched() -> None:
+    data = Blobs("case-control")
+    clfs = [NNPUClassifier(prior=0.4, epochs=2, module=lambda: nn.Linear(5, 1), random_state=i) for i in range(2)]
+    given = {"X": data.X, "y": data.s, "X_val": csr_array(data.X), "y_val": data.s}
+    fit_tasks(clfs, [clf._prepare(**given) for clf in clfs], batched=True)
+    assert all(clf.best_epoch_ for clf in clfs)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_training_that_fails_leaves_the_others_alone(batched: bool) -> None:
+    shared = {"prior": 0.4, "epochs": 3, "module": lambda: two_layers(Squares())}
+    clfs = [NNPUClassifier(random_state=i, **shared) for i in range(3)]
+    data = [Blobs("case-control", seed=i) for i in range(3)]
+    given = [{"X": d.X * (5e37 if i == 1 else 1), "y": d.s} for i, d in enumerate(data)]
+    tasks = [clf._prepare(**g) for clf, g in zip(clfs, given, strict=True)]
+    failures = fit_tasks(clfs, tasks, batched=batched, side_by_side=3)
+    assert [failure is None for failure in failures] == [True, False, True]
+    assert not hasattr(clfs[1], "module_")
+    for i in (0, 2):
+        assert largest_difference(clfs[i], clone(clfs[i]).fit(data[i].X, data[i].s)) < 1e-5
+    with pytest.raises(TrainingError, match=r"estimators\[1\]: the loss is no longer finite at epoch 1, step 1 of"):
+        fit_many(clfs, given, n_jobs=1)
+    assert isinstance(fit_many(clfs, given, n_jobs=1, on_error="return")[1], TrainingError)
 
 
 def test_all_that_are_alike_are_trained_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +228,7 @@ def test_the_modules_come_back_as_they_were_made() -> None:
 
 
 def test_dropout_drops_its_share_and_never_the_same_twice() -> None:
-    from pulab.training.dropout import CountedDropout
+    from pulab.training.dropout import CountedDropout, counted_dropout
 
     layer = CountedDropout(0.3, seed=1, like=torch.zeros(1))
     x = torch.ones(400, 50)
@@ -96,9 +241,18 @@ def test_dropout_drops_its_share_and_never_the_same_twice() -> None:
     assert ((masks[0][:, 0] & masks[0][:, 1]).float().mean() - 0.09).abs() < 0.05  # and from unit to unit
     again = CountedDropout(0.3, seed=2, like=torch.zeros(1))
     assert ((masks[0] & (again(x) == 0)).float().mean() - 0.09).abs() < 0.01  # and from seed to seed
+    with counted_dropout(nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.3), nn.Dropout(0.3)), seed=1) as two:
+        _, first, second = two
+        first(x)
+        assert ((first(x) == 0) != (second(x) == 0)).any()  # and from one layer's second call to another's first
     out = layer(x)
     assert torch.allclose(out[out != 0], torch.tensor(1 / 0.7))
     assert torch.equal(layer.eval()(x), x)
+    assert (CountedDropout(1.0, seed=1, like=torch.zeros(1))(x) == 0).all()
+    assert (
+        abs((CountedDropout(0.5, seed=1, like=torch.zeros(1))(x.bfloat16().repeat(50, 1)) == 0).double().mean() - 0.5)
+        < 1e-3
+    )
 
 
 def test_fit_many_on_a_cpu() -> None:
@@ -108,6 +262,14 @@ def test_fit_many_on_a_cpu() -> None:
     for estimator, clf, d in zip(estimators, fitted, data, strict=True):
         assert not hasattr(estimator, "module_")
         assert largest_difference(clf, estimator.fit(d.X, d.s)) == 0
+    shared = NNPUClassifier(prior=0.4, epochs=2, device="cpu", random_state=np.random.RandomState(0))
+    twins = fit_many([shared, shared], [{"X": data[0].X, "y": data[0].s}] * 2, n_jobs=1)
+    assert largest_difference(*twins) > 0  # one after the other, they would draw on, too
+    shared.random_state = np.random.RandomState(0)
+    assert largest_difference(twins[0], shared.fit(data[0].X, data[0].s)) == 0
+    assert largest_difference(twins[1], shared.fit(data[0].X, data[0].s)) == 0
+    with pytest.raises(ValueError, match=r"fit does not take \['x_val'\]"):
+        fit_many(estimators[:1], [{"X": data[0].X, "y": data[0].s, "x_val": data[0].X}])
     with pytest.raises(ValueError, match="a data set per estimator"):
         fit_many(estimators, [])
     with pytest.raises(ValueError, match="a dict with X and y"):
@@ -116,17 +278,52 @@ def test_fit_many_on_a_cpu() -> None:
 
 @pytest.mark.gpu
 def test_fleets_on_a_gpu() -> None:
-    torch.use_deterministic_algorithms(True)
+    data = [Blobs("case-control", seed=i % 3) for i in range(8)]
+    many = fit_many(fleet("float64", "cuda"), [{"X": d.X, "y": d.s} for d in data])
+    for one, other in zip(alone(fleet("float64", "cuda")), many, strict=True):
+        assert largest_difference(one, other) < 1e-9
+
+
+@pytest.mark.gpu
+def test_streams_on_a_gpu_equal_alone_to_the_bit() -> None:
+    def residual() -> nn.Module:
+        return nn.Sequential(nn.Unflatten(1, (5, 1, 1)), PreActBlock(5, 8, 1), nn.Flatten(), nn.Linear(8, 1))
+
+    def made() -> list[BasePUClassifier]:
+        shared = {"prior": 0.4, "epochs": 4, "device": "cuda"}
+        nets = [residual, residual, lambda: Draws(5, 1), lambda: Draws(5, 1)]
+        large = [
+            JointPUClassifier(module=net, random_state=i, dtype="bfloat16", **shared) for i, net in enumerate(nets)
+        ]
+        return fleet("float32", "cuda") + large
+
+    be_deterministic()
     try:
-        data = [Blobs("case-control", seed=i % 3) for i in range(8)]
-        many = fit_many(fleet("float64", "cuda"), [{"X": d.X, "y": d.s} for d in data])
-        for one, other in zip(alone(fleet("float64", "cuda")), many, strict=True):
-            assert largest_difference(one, other) < 1e-9
-        streams = together(fleet("float32", "cuda"), side_by_side=4)
-        for one, other in zip(alone(fleet("float32", "cuda")), streams, strict=True):
+        for one, other in zip(alone(made()), together(made(), side_by_side=4), strict=True):
             assert largest_difference(one, other) == 0
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.gpu
+def test_a_recorded_epoch_never_waits_for_the_device() -> None:
+    clf = JointPUClassifier(prior=0.4, module=dropping_net, epochs=2, device="cuda", random_state=0)
+    data = Blobs("case-control")
+    training = fleet_module._training([next(clf._stages(clf._prepare(data.X, data.s)))])
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()), training.started():
+        for positions in training.begin_epoch():
+            training.take_step(positions)
+        training.end_epoch()
+        plan = training.begin_epoch()
+        assert training._take_step._recordings  # the step is one piece
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for positions in plan:
+                training.take_step(positions)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        training.end_epoch()
 
 
 def test_a_module_that_cannot_be_compiled_is_trained_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,16 +358,54 @@ def test_a_compiled_network_learns_what_it_learns_uncompiled(monkeypatch: pytest
 
 @pytest.mark.gpu
 def test_a_step_that_cannot_be_recorded_is_taken_all_the_same() -> None:
-    class Reads(nn.Linear):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return super().forward(x) * (1.0 if x.sum().item() < 1e9 else 2.0)
-
     data = Blobs("case-control")
     shared = {"prior": 0.4, "epochs": 3, "device": "cuda", "random_state": 0}
     reads, plain = Reads(5, 1), nn.Linear(5, 1)
     plain.load_state_dict(reads.state_dict())
+    capture._said.clear()
     with pytest.warns(UserWarning, match="not as a CUDA graph"):
         one_by_one = NNPUClassifier(module=reads, **shared).fit(data.X, data.s)
     recorded = NNPUClassifier(module=plain, **shared).fit(data.X, data.s)
     losses = [[record["loss"] for record in clf.history_] for clf in (one_by_one, recorded)]
     assert np.allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.gpu
+def test_a_failed_recording_leaves_the_random_numbers_usable() -> None:
+    class DrawsAndReads(Draws):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * (1.0 if x.sum().item() < 1e9 else 2.0)
+
+    data = Blobs("case-control")
+    clf = NNPUClassifier(prior=0.4, epochs=3, module=DrawsAndReads(5, 1), device="cuda", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it may have been said before
+        clf.fit(data.X, data.s)
+    assert torch.rand(3, device="cuda").isfinite().all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("module", [Averages(), Counts(5, 1)])
+def test_a_module_that_keeps_something_from_pass_to_pass_is_not_recorded(module: nn.Module) -> None:
+    data = Blobs("case-control")
+    clfs = []
+    for device in ("cpu", "cuda"):
+        clf = NNPUClassifier(prior=0.4, epochs=3, module=module, device=device, dtype="float64", random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clfs.append(clf.fit(data.X, data.s))
+    losses = [[record["loss"] for record in clf.history_] for clf in clfs]
+    assert np.allclose(*losses, atol=1e-6)
+
+
+def test_what_a_pass_leaves_behind_is_seen() -> None:
+    def changed(module: nn.Module) -> list[str]:
+        model = Model([module.train()])
+        model.forward(torch.zeros(1, 4, 5))
+        before = model.held()
+        model.forward(torch.zeros(1, 4, 5))
+        return [name for name, value in model.held().items() if value is not before[name]]
+
+    assert changed(Averages()) == ["mean"]
+    assert changed(nn.Sequential(nn.ReLU(), Counts(5, 1))) == ["1.passes"]
+    assert changed(nn.Sequential(nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, 1))) == []

@@ -337,6 +337,7 @@ def test_what_looks_odd_but_is_right_works(blobs: Blobs, tmp_path: Any) -> None:
         ({"prior": float("nan")}, "got nan"),
         ({"prior": "some"}, "got 'some'"),
         ({"epochs": 0}, "epochs must be a whole number"),
+        ({"epochs": True}, "epochs must be a whole number"),
         ({"epochs": 2.5}, "epochs must be a whole number"),
         ({"lr": 0.0}, "lr must be"),
         ({"lr": float("inf")}, "lr must be"),

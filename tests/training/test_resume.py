@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from pulab import JointPUClassifier
+from pulab._torch import be_deterministic
 from pulab.training import Job, Training
 from pulab.training.fleet import _training
 from pulab.training.loop import _run_epoch
@@ -21,53 +23,86 @@ def norm_net() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
 
 
-def jobs(n: int, module: Any) -> list[Job]:
+class Draws(nn.Linear):
+    """A module that draws random numbers by itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(F.dropout(x, 0.3, self.training))
+
+
+def drawing_net() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 8), Draws(8, 1))
+
+
+class Hidden(nn.Linear):
+    """A module with a buffer that its state_dict leaves out."""
+
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.register_buffer("mean", torch.zeros(5), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return super().forward(x - self.mean)
+
+
+def jobs(n: int, module: Any, device: str) -> list[Job]:
     made = []
     for seed in range(n):
         data = Blobs("case-control", seed=seed)
-        clf = JointPUClassifier(prior=0.4, module=module, epochs=5, e_start=2, r=3, device="cpu", random_state=seed)
+        clf = JointPUClassifier(prior=0.4, module=module, epochs=5, e_start=2, r=3, device=device, random_state=seed)
         made.append(next(clf._stages(clf._prepare(data.X, data.s))))
     return made
 
 
 def finish(training: Training) -> None:
-    while training.epoch < training.schedule.epochs:
+    while not training.is_over:
         _run_epoch([(training, None)], lambda record, epochs: None)
 
 
-@pytest.mark.parametrize(("n", "module"), [(1, net), (1, norm_net), (3, net)])
-@pytest.mark.parametrize("stop", [(0, 0), (0, 3), (2, 0), (3, 5)])
-def test_resume_is_exact(n: int, module: Any, stop: tuple[int, int]) -> None:
+def check_resuming(n: int, module: Any, stop: tuple[int, int], device: str = "cpu") -> None:
+    """In the current stream."""
     epochs, steps = stop
-    whole = _training(jobs(n, module))
+    whole = _training(jobs(n, module, device))
     with whole.started():
         finish(whole)
 
-    first = _training(jobs(n, module))
+    first = _training(jobs(n, module, device))
     with first.started():
         for _ in range(epochs):
             _run_epoch([(first, None)], lambda record, epochs: None)
-        if steps:
-            for positions in first.begin_epoch()[:steps]:
-                first.take_step(positions)
+        for positions in first.begin_epoch()[:steps] if steps >= 0 else []:
+            first.take_step(positions)
         state = first.state_dict()
-        finish_or_forget(first)
 
-    again = _training(jobs(n, module))
+    again = _training(jobs(n, module, device))
     with again.started():
         again.load_state_dict(state)
+        again.load_state_dict(again.state_dict())  # kept and loaded where it stands
         finish(again)
     for one, other in zip(whole.results(), again.results(), strict=True):
         assert one.history == other.history
         assert one.best_epoch == other.best_epoch
-        for name, value in one.module.state_dict().items():
-            assert torch.equal(value, other.module.state_dict()[name])
+        tensors = [[*trained.module.parameters(), *trained.module.buffers()] for trained in (one, other)]
+        assert all(torch.equal(a, b) for a, b in zip(*tensors, strict=True))
     assert torch.equal(whole.objective.labels.current, again.objective.labels.current)
 
 
-def finish_or_forget(training: Training) -> None:
-    """A stopped training may go on as well: keeping its state has changed nothing. It needs some best epoch to end."""
-    if not training._terms:
-        finish(training)
-    else:
-        training.end_epoch()
+@pytest.mark.parametrize(("n", "module"), [(1, net), (1, norm_net), (1, drawing_net), (1, Hidden), (3, net)])
+@pytest.mark.parametrize("stop", [(0, -1), (0, 3), (2, -1), (2, 0), (3, 5), (4, 1000)])
+def test_resume_is_exact(n: int, module: Any, stop: tuple[int, int]) -> None:
+    """Stopped between epochs (-1), when one has just begun (0), after some of its steps, and after all of them."""
+    check_resuming(n, module, stop)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("module", [net, norm_net, drawing_net])
+@pytest.mark.parametrize("stop", [(2, 0), (3, 5)])
+def test_resume_is_exact_on_a_gpu(module: Any, stop: tuple[int, int]) -> None:
+    be_deterministic()
+    try:
+        with torch.cuda.stream(torch.cuda.Stream()):  # nothing can be recorded in the default one
+            check_resuming(1, module, stop, "cuda")
+    finally:
+        torch.use_deterministic_algorithms(False)

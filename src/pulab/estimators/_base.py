@@ -4,7 +4,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from pulab._validation import (
     check_rows,
     hold_out,
 )
-from pulab.errors import InputError, PulabError, PulabWarning
+from pulab.errors import InputError, PulabError, PulabWarning, TrainingError
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
@@ -86,8 +86,8 @@ SHARED_DOCS = {
         Share of P and of U that is held out to choose the epoch by, where ``fit`` gets no validation set. 0: the last
         epoch is kept.
     dtype : {"float32", "float64", "bfloat16"}
-        Of weights and data. With "bfloat16" these stay float32 and the network computes in bfloat16: for large networks
-        on a GPU.
+        Of weights and data. With "bfloat16" these stay float32 and the network computes in bfloat16, where the device
+        has instructions for it: for large networks.
     device : {"auto", "cpu", "cuda"} or torch.device
     random_state : int, RandomState or None
     verbose : int
@@ -206,11 +206,12 @@ class BasePUClassifier(PUClassifier):
         self._check_params()
         if (X_val is None) != (y_val is None):
             raise InputError("X_val and y_val must be passed together, got only one of them.")
-        device, (dtype, _) = resolve_device(self.device), resolve_dtype(self.dtype)
+        device = resolve_device(self.device)
+        dtype, _ = resolve_dtype(self.dtype, device)
         X = check_rows(self, X, reset=True)
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
-        seeds = Seeds(check_random_state(self.random_state).randint(2**31 - 1))
+        seeds = Seeds(draw_seed(self.random_state))
         self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
         self.device_ = device
 
@@ -276,7 +277,9 @@ class BasePUClassifier(PUClassifier):
     def _fit(self, given: dict[str, Any]) -> Self:
         try:
             with torch.inference_mode(False), torch.enable_grad(), self._progress() as on_epoch:
-                fit_tasks([self], [self._prepare(**given)], on_epoch=on_epoch)
+                (failure,) = fit_tasks([self], [self._prepare(**given)], on_epoch=on_epoch)
+                if failure:
+                    raise failure
         except BaseException:  # Ctrl-C, too
             self._forget()
             raise
@@ -307,7 +310,7 @@ class BasePUClassifier(PUClassifier):
             weight_decay=self.weight_decay,
             batch_size_u=batch_size_u,
             batch_size_p=self.batch_size_p,
-            autocast=resolve_dtype(self.dtype)[1],
+            autocast=resolve_dtype(self.dtype, task.device)[1],
         )
 
     def _job(self, task: Task, objective: Objective, schedule: Schedule, stage: str = "") -> Job:
@@ -359,17 +362,30 @@ def fit_tasks(
     batched: bool = False,
     side_by_side: int = 1,
     on_epoch: OnEpoch = ignore,
-) -> None:
-    """Take every estimator through its stages, those that stand at a training at the same time together."""
+) -> list[TrainingError | None]:
+    """Take every estimator through its stages, those that stand at a training at the same time together.
+
+    Returns what went wrong with each, if anything: that one is not fitted, and the others are.
+    """
     stages = [estimator._stages(task) for estimator, task in zip(estimators, tasks, strict=True)]
     waiting = {i: next(stage) for i, stage in enumerate(stages)}
+    failures: list[TrainingError | None] = [None] * len(estimators)
     while waiting:
         done = train(list(waiting.values()), batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
-        for i, trained in zip(list(waiting), done, strict=True):
-            try:
+        for (i, _), trained in zip(list(waiting.items()), done, strict=True):
+            del waiting[i]
+            if trained.failure:
+                estimators[i]._forget()
+                failures[i] = TrainingError(trained.failure)
+                continue
+            with suppress(StopIteration):
                 waiting[i] = stages[i].send(trained)
-            except StopIteration:
-                del waiting[i]
+    return failures
+
+
+def draw_seed(random_state: Any) -> int:
+    """The one number that a fit draws from its random state."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def make_streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:

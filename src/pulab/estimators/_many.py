@@ -1,16 +1,22 @@
 """Many fits at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
+import numpy as np
 import torch
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from pulab._torch import resolve_device
-from pulab.errors import InputError
-from pulab.estimators._base import BasePUClassifier, fit_tasks
+from pulab._validation import check_choice, check_number
+from pulab.errors import InputError, TrainingError
+from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks
 from pulab.training import Record
+
+LOAD = 2**30  # numbers in the rows of fits that are trained together; batched, they are on the device twice
 
 
 def fit_many(
@@ -19,11 +25,15 @@ def fit_many(
     *,
     n_jobs: int | None = -1,
     side_by_side: int = 4,
+    on_error: str = "raise",
 ) -> list[Any]:
     """Fit many estimators, each to the result it has alone, in less time than one after another.
 
-    On a GPU small networks that differ in their numbers only (samples, seeds, hyper-parameters) are trained as one
-    batched network, larger ones side by side. On a CPU they are spread over processes of one thread each.
+    On a GPU small networks that differ in their numbers only (samples, seeds, hyper-parameters of the method) are
+    trained as one batched network; the others side by side: larger networks, those with buffers (BatchNorm) or random
+    numbers of their own other than ``nn.Dropout``, and all under ``torch.use_deterministic_algorithms``. Another
+    learning rate, weight decay, batch size or number of epochs makes another network. On a CPU fits are spread over
+    processes of one thread each.
 
     Parameters
     ----------
@@ -34,7 +44,10 @@ def fit_many(
     n_jobs : int or None
         Processes on a CPU, as for scikit-learn; -1 is one a core.
     side_by_side : int
-        How many larger networks a GPU trains at a time.
+        How many networks a GPU trains at a time, those that are batched counting as one.
+    on_error : {"raise", "return"}
+        What to do about a training whose numbers are no longer finite: raise its ``TrainingError``, or go on and return
+        the error in the place of the estimator.
 
     Examples
     --------
@@ -47,18 +60,29 @@ def fit_many(
     >>> [clf.best_epoch_ <= 5 for clf in fitted]
     [True, True]
     """
+    estimators, datasets = list(estimators), list(datasets)
     if len(estimators) != len(datasets):
         raise InputError(f"fit_many needs a data set per estimator, got {len(estimators)} and {len(datasets)}.")
     for estimator, data in zip(estimators, datasets, strict=True):
         if not isinstance(estimator, BasePUClassifier) or not isinstance(data, Mapping) or not {"X", "y"} <= set(data):
             raise InputError("fit_many needs pulab's network classifiers, and for each a dict with X and y.")
+        unknown = set(data) - set(signature(estimator.fit).parameters)
+        if unknown:
+            raise InputError(
+                f"{type(estimator).__name__}.fit does not take {sorted(unknown)}, got data sets with them."
+            )
+    check_choice("on_error", on_error, ("raise", "return"))
+    check_number("side_by_side", side_by_side, low=1, whole=True)
     if not estimators:
         return []
     if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
-        return fit_in_step(estimators, datasets, side_by_side=side_by_side)
-    fresh = [clone(estimator) for estimator in estimators]
-    fitted: list[Any] = Parallel(n_jobs)(delayed(_fit)(e, data) for e, data in zip(fresh, datasets, strict=True))
-    return fitted
+        fitted = fit_in_step(estimators, datasets, side_by_side=side_by_side)
+        for i, error in enumerate(fitted):
+            if isinstance(error, TrainingError) and on_error == "raise":
+                raise _named(error, i)
+        return fitted
+    todo = enumerate(zip(_copies(estimators), datasets, strict=True))
+    return list(Parallel(n_jobs)(delayed(_fit)(i, estimator, data, on_error) for i, (estimator, data) in todo))
 
 
 def fit_in_step(
@@ -68,28 +92,66 @@ def fit_in_step(
     side_by_side: int = 4,
     on_progress: Callable[[float], None] = lambda fits: None,
 ) -> list[Any]:
-    """Fit copies of these in this process, all at once.
+    """Fit copies of these in this process, all at once; a training that fails leaves its error in its place.
 
     ``on_progress`` is told after every epoch of every one of them which part of a fit that was, on average: of fits
     that are made of two trainings and fits that are made of one, all epochs count the same.
     """
     an_epoch = len(estimators) / sum(estimator._n_trainings for estimator in estimators)
-    fresh = [clone(estimator) for estimator in estimators]
-    with torch.inference_mode(False), torch.enable_grad():
-        tasks = [estimator._prepare(**data) for estimator, data in zip(fresh, datasets, strict=True)]
+    fitted: list[Any] = _copies(estimators)
 
-        def on_epoch(record: Record, epochs: int) -> None:
-            on_progress(an_epoch / epochs)
+    def on_epoch(record: Record, epochs: int) -> None:
+        on_progress(an_epoch / epochs)
 
-        batched = all(task.device.type == "cuda" for task in tasks)
-        fit_tasks(fresh, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
-    return fresh
+    for together in _loads(datasets):
+        mine = [fitted[i] for i in together]
+        with torch.inference_mode(False), torch.enable_grad():
+            tasks = [estimator._prepare(**datasets[i]) for i, estimator in zip(together, mine, strict=True)]
+            # Batched arithmetic depends on the company in its last bits.
+            batched = tasks[0].device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
+            failures = fit_tasks(mine, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
+        for i, failure in zip(together, failures, strict=True):
+            fitted[i] = failure or fitted[i]
+    return fitted
 
 
-def _fit(estimator: BasePUClassifier, data: Mapping[str, Any]) -> BasePUClassifier:
+def _copies(estimators: Sequence[BasePUClassifier]) -> list[BasePUClassifier]:
+    """Fresh copies. A RandomState that several of them share gives each its own numbers, as in fits one by one."""
+    copies = []
+    for estimator in estimators:
+        copies.append(clone(estimator))
+        if isinstance(estimator.random_state, np.random.RandomState):
+            draw_seed(estimator.random_state)
+    return copies
+
+
+def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
+    """Fits, in their order, whose rows a device holds at once."""
+    load: list[int] = []
+    numbers = 0
+    for i, data in enumerate(datasets):
+        size = sum(
+            math.prod(np.shape(rows)) for name, rows in data.items() if name.startswith("X") and rows is not None
+        )
+        if load and numbers + size > LOAD:
+            yield load
+            load, numbers = [], 0
+        load, numbers = [*load, i], numbers + size
+    yield load
+
+
+def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str) -> Any:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         return estimator.fit(**data)
+    except TrainingError as error:
+        if on_error == "raise":
+            raise _named(error, i) from None
+        return error
     finally:
         torch.set_num_threads(threads)
+
+
+def _named(error: TrainingError, i: int) -> TrainingError:
+    return TrainingError(f"estimators[{i}]: {error}")

@@ -7,59 +7,98 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pulab._torch import cuda_generator
 from pulab.errors import PulabWarning
+from pulab.training.models import Model
 
 Positions = dict[str, Tensor]
 WARM_UP = 3  # libraries choose their kernels, and the optimiser makes its state, in the first steps
 
+_said: set[str] = set()
 
-def warn_of_fallback(what: str, error: Exception) -> None:
-    """Say that the slow way is taken, and why."""
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    warnings.warn(f"{what}: {reason}", PulabWarning, stacklevel=3)
+
+def warn_of_fallback(what: str, why: object) -> None:
+    """Say that the slow way is taken, and why: once, however many fits take it."""
+    reason = str(why).splitlines()[0] if str(why) else type(why).__name__
+    message = f"{what}: {reason}"
+    if message not in _said:
+        _said.add(message)
+        warnings.warn(message, PulabWarning, stacklevel=3)
 
 
 class CapturedStep:
     """Calls a step function; from the fourth call with batches of a size on, replays a recording of it.
 
-    The first calls are real steps too, so that nothing has to be undone. A step that cannot be recorded (a module that
-    reads values back, say) goes on being called, with one warning.
+    The first calls are real steps too, so that nothing has to be undone, and show what the model does. A step that
+    cannot be recorded goes on being called, with a warning: of a module that reads values back, or one that keeps
+    something from pass to pass other than in place, which a recording would never see change.
     """
 
-    def __init__(self, step: Callable[[Positions], Tensor]) -> None:
-        self._step = step
+    def __init__(self, step: Callable[[Positions], Tensor], model: Model) -> None:
+        self._step, self._model = step, model
         self._calls: dict[tuple[int, ...], int] = {}
         self._recordings: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Positions, Tensor]] = {}
         self._refused = False
+        self._draws = False  # from the generator that all models of this GPU share
 
     def __call__(self, positions: Positions) -> Tensor:
         key = tuple(rows.shape[1] for rows in positions.values())
         if key in self._recordings:
-            graph, inputs, output = self._recordings[key]
-            for name, rows in positions.items():
-                inputs[name].copy_(rows)
-            graph.replay()
-            return output
+            return self._replay(key, positions)
         self._calls[key] = self._calls.get(key, 0) + 1
-        if self._calls[key] > WARM_UP and not self._refused and self._record(key, positions):
-            return self(positions)
-        return self._step(positions)
+        if self._refused:
+            return self._step(positions)
+        if self._calls[key] <= WARM_UP:
+            return self._watched_step(positions)
+        return self._replay(key, positions) if self._record(key, positions) else self._step(positions)
+
+    def _replay(self, key: tuple[int, ...], positions: Positions) -> Tensor:
+        graph, inputs, output = self._recordings[key]
+        for name, rows in positions.items():
+            inputs[name].copy_(rows)
+        graph.replay()
+        if self._draws:  # all recordings read their seed from one place, and another stream is about to write there
+            torch.cuda.current_stream().synchronize()
+        return output
+
+    def _watched_step(self, positions: Positions) -> Tensor:
+        generator = cuda_generator(positions["u"].device)
+        drawn, before = generator.get_offset(), self._model.held()
+        output = self._step(positions)
+        self._draws |= generator.get_offset() != drawn
+        changed = [name for name, value in self._model.held().items() if value is not before.get(name)]
+        if changed:
+            self._refuse(
+                f"the module puts another {changed[0]} in the place of the old one; keep what it needs in buffers"
+            )
+        return output
 
     def _record(self, key: tuple[int, ...], positions: Positions) -> bool:
         inputs = {name: rows.clone() for name, rows in positions.items()}
         graph = torch.cuda.CUDAGraph()
-        stream = torch.cuda.current_stream()
-        stream.synchronize()
+        collecting = gc.isenabled()
         gc.collect()
         gc.disable()  # what the collector frees while a recording runs, a graph for one, spoils it
         try:
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
                 output = self._step(inputs)
         except Exception as error:
-            self._refused = True
-            warn_of_fallback("steps are launched one by one, not as a CUDA graph", error)
+            self._refuse(error)
+            _wake_generator(positions["u"].device)
             return False
         finally:
-            gc.enable()
+            if collecting:
+                gc.enable()
         self._recordings[key] = (graph, inputs, output)
         return True
+
+    def _refuse(self, why: object) -> None:
+        self._refused = True
+        warn_of_fallback("steps are launched one by one, not as a CUDA graph", why)
+
+
+def _wake_generator(device: torch.device) -> None:
+    """After a failed recording torch's generator may go on believing that it is recorded; one that succeeds ends it."""
+    probe, stream = torch.zeros(1, device=device), torch.cuda.current_stream()
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream, capture_error_mode="thread_local"):
+        probe += 1

@@ -38,12 +38,12 @@ class CountedDropout(nn.Module):
         h = (self.seed + self.passes * _STRIDE + self.calls) ^ (place * _MIX2)
         for factor in (_MIX1, _MIX2):
             h = (h ^ ((h >> 33) & 0x7FFFFFFF)) * factor
-        uniform = ((h >> 40) & 0xFFFFFF).to(x.dtype) / 2**24
-        return x * (uniform >= self.p) / (1 - self.p)
+        kept = ((h >> 40) & 0xFFFFFF) >= round(self.p * 2**24)  # in whole numbers: bfloat16 would round the share
+        return x * kept * (1 / (1 - self.p) if self.p < 1 else 0.0)
 
 
 @contextmanager
-def counted_dropout(module: nn.Module, seed: int) -> Iterator[None]:
+def counted_dropout(module: nn.Module, seed: int) -> Iterator[nn.Module]:
     """Within, every ``nn.Dropout`` of the module is a counted one; afterwards it is as it was."""
     like = next(module.parameters())
     swapped: list[tuple[nn.Module, str, nn.Module]] = []
@@ -51,9 +51,10 @@ def counted_dropout(module: nn.Module, seed: int) -> Iterator[None]:
         for name, child in list(parent.named_children()):
             if type(child) is nn.Dropout:
                 swapped.append((parent, name, child))
-                setattr(parent, name, CountedDropout(child.p, seed + len(swapped), like).train(child.training))
+                own = (seed + (len(swapped) << 32)) % 2**63  # far apart: within a layer, calls are counted on from it
+                setattr(parent, name, CountedDropout(child.p, own, like).train(child.training))
     try:
-        yield
+        yield module
     finally:
         for parent, name, child in swapped:
             setattr(parent, name, child.train(parent.training))

@@ -1,10 +1,11 @@
 """Many trainings at once on one device: alike ones as one batched network, others side by side."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pulab.training.loop import Job, OnEpoch, Trained, Training, ignore, run_in_step
-from pulab.training.models import can_stack
+from pulab.training.models import are_alike, can_batch, can_stack
+from pulab.training.rows import Stream
 
 
 def train(
@@ -29,25 +30,37 @@ def train(
     return [results[i] for i in range(len(jobs))]
 
 
-def _alike(jobs: Sequence[Job]) -> Iterable[list[int]]:
+def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:
     """Groups of jobs that one batched network can stand for."""
-    groups: dict[Any, list[int]] = {}
+    groups: dict[Any, list[list[int]]] = {}
     for i, job in enumerate(jobs):
-        groups.setdefault(_kind(job), []).append(i)
-    for group in groups.values():
-        members = [jobs[i] for i in group]
-        dense = all(stream.rows.sparse is None for job in members for stream in job.streams.values())
-        if dense and can_stack([job.module for job in members]):
+        of_a_kind = groups.setdefault(_kind(job), [])
+        mine = next((group for group in of_a_kind if are_alike(jobs[group[0]].module, job.module)), None)
+        if mine is None:
+            of_a_kind.append([i])
+        else:
+            mine.append(i)
+    for group in (group for of_a_kind in groups.values() for group in of_a_kind):
+        if len(group) > 1 and _can_batch(jobs[group[0]]):
             yield group
         else:
             yield from ([i] for i in group)
 
 
+def _can_batch(job: Job) -> bool:
+    streams = [*job.streams.values(), *(job.validation or {}).values()]
+    dense = all(stream.rows.sparse is None for stream in streams)
+    return dense and can_stack(job.module) and can_batch(job.module, streams[0].rows[streams[0].index[0, :2]])
+
+
 def _kind(job: Job) -> Any:
-    sizes = tuple((name, len(stream)) for name, stream in job.streams.items())
-    held_out = job.validation and tuple((name, len(stream)) for name, stream in job.validation.items())
-    shape = next(iter(job.streams.values())).rows.shape[1:]
-    return type(job.module), type(job.objective), job.objective.kind, job.schedule, sizes, held_out, shape, job.name
+    def of(streams: Mapping[str, Stream]) -> Any:
+        return tuple(
+            (name, len(s), s.rows.shape[1:], s.rows.dtype, s.rows.sparse is None) for name, s in streams.items()
+        )
+
+    kind = type(job.objective), job.objective.kind, job.schedule, job.device, job.name
+    return *kind, of(job.streams), job.validation and of(job.validation)
 
 
 def _training(jobs: Sequence[Job]) -> Training:

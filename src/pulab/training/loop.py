@@ -10,14 +10,12 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from pulab._torch import Seeds, cpu_threads, fast_convolutions, seeded
-from pulab.errors import TrainingError
-from pulab.training.capture import CapturedStep, warn_of_fallback
+from pulab._torch import Seeds, cpu_threads, fast_convolutions, seed_global, seeded
+from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
 from pulab.training.models import Model, StackedModel
 from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
 
 Record = dict[str, Any]
-Positions = dict[str, Tensor]
 UNCOMPILED = "the module runs as it is, not compiled"
 OnEpoch = Callable[[Record, int], None]  # called with what an epoch gave, and how many there will be
 
@@ -129,20 +127,21 @@ class Job:
 
 
 class Trained(NamedTuple):
-    """What comes of a job: its module at the best epoch, how it went, and its line of the objective."""
+    """What comes of a job: its module at the best epoch, how it went, its line of the objective, what went wrong."""
 
     module: nn.Module
     history: list[Record]
     best_epoch: int
     objective: Any
     line: int
+    failure: str | None
 
 
 class Training:
     """One training of one model, or of many in step: models, optimiser, streams and random numbers, epoch by epoch.
 
     Each model keeps its own samples, seeds, history and best epoch: the one with the lowest validation risk (the last
-    one, where there is no validation set).
+    one, where there is no validation set). One whose numbers are no longer finite has failed; the others go on.
     """
 
     def __init__(self, jobs: Sequence[Job], objective: Objective) -> None:
@@ -151,15 +150,16 @@ class Training:
         self.streams = stack_streams([job.streams for job in jobs])
         self.validation = stack_streams([job.validation for job in jobs]) if first.validation else None
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
-        self.epoch = 0
+        self.epoch = 0  # how many have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
         self.best_epochs = [0] * len(jobs)
+        self.failures: list[str | None] = [None] * len(jobs)
         self._best_risks = [math.inf] * len(jobs)
-        self._terms: list[Tensor] = []  # of the steps of this epoch
+        self._terms: list[Tensor] = []  # of the steps that have been taken since the last epoch ended
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
-        self._steps_before = 0  # of earlier epochs
-        self._resumed: tuple[list[Tensor], list[int]] | None = None
+        self._steps_before = 0  # of epochs that have ended
+        self._own_draws = first.seeds["own-draws"]
 
     @contextmanager
     def started(self) -> Iterator[None]:
@@ -167,7 +167,7 @@ class Training:
         with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
             self._optimizer = torch.optim.Adam(
                 self.model.parameters(),
-                lr=torch.tensor(self.schedule.lr, device=self.device) if self._on_gpu else self.schedule.lr,
+                lr=self._learning_rate(self.schedule.lr),
                 weight_decay=self.schedule.weight_decay,
                 amsgrad=True,
                 fused=True,
@@ -175,22 +175,33 @@ class Training:
             )
             if self._worth_compiling:
                 self._compile()
-            self._take_step = CapturedStep(self._sure_step) if self._on_gpu else self._sure_step
+            # Sparse rows are gathered on the host, which no recording can hold.
+            dense = all(stream.rows.sparse is None for stream in self.streams.values())
+            self._take_step = CapturedStep(self._sure_step, self.model) if self._on_gpu and dense else self._sure_step
             try:
                 yield
             finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
                 self._take_step = self._step
                 self.model.compiled = None
             self.model.restore_best()
-        self._refuse_nan()
+        self._look_for_nan()
 
-    def _refuse_nan(self) -> None:
-        for job, risk in zip(self.jobs, self._best_risks, strict=True):
+    def _look_for_nan(self) -> None:
+        for i, (job, risk) in enumerate(zip(self.jobs, self._best_risks, strict=True)):
             whole = all(bool(torch.isfinite(weights).all()) for weights in job.module.parameters())
-            if not whole or (self.validation is not None and not math.isfinite(risk)):
-                raise TrainingError(
+            if not whole or (self.validation is not None and self.epoch and not math.isfinite(risk)):
+                self.failures[i] = self.failures[i] or (
                     "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
                 )
+
+    def _learning_rate(self, value: float) -> float | Tensor:
+        """On a GPU a tensor: a recorded step must see it change."""
+        return torch.tensor(value, dtype=torch.float32, device=self.device) if self._on_gpu else value
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs have been run, or every model has failed."""
+        return self.epoch >= self.schedule.epochs or all(self.failures)
 
     @property
     def work(self) -> int:
@@ -216,24 +227,22 @@ class Training:
     # An epoch: begin, take the steps, end ------------------------------------------------------------------------
 
     def begin_epoch(self) -> list[Positions]:
-        """Which rows each step of the epoch takes, by stream.
+        """Which rows each step of the next epoch takes, by stream; of an epoch that was left in the middle, the rest.
 
         Shares are dealt out evenly: a last batch of one would weigh as much as a full one, and BatchNorm could not
         take it.
         """
-        self.epoch += 1
-        self._set_learning_rate()
-        self.objective.begin_epoch(self.epoch)
+        epoch = self.epoch + 1
+        self._set_learning_rate(self.schedule.lr_at(epoch))
+        self.objective.begin_epoch(epoch)
         self.model.train(True)
-        self._terms, self._row_counts = self._resumed or ([], [])
-        self._resumed = None
         steps = self.schedule.steps(len(self.streams["u"]))
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
         # A generator per epoch, from its number: to go on from any epoch, no random state has to be kept.
-        generators = [torch.Generator().manual_seed(job.seeds[f"batches-{self.epoch}"]) for job in self.jobs]
+        generators = [torch.Generator().manual_seed(job.seeds[f"batches-{epoch}"]) for job in self.jobs]
         dealt = {
             name: torch.stack([epoch_order(len(stream), steps, sizes.get(name), g) for g in generators])
-            .to(self.device, non_blocking=True)
+            .to(self.device)
             .tensor_split(steps, dim=1)
             for name, stream in self.streams.items()
         }
@@ -241,11 +250,14 @@ class Training:
 
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
+        # For random numbers that a user's module draws by itself: they depend on the model and the step alone.
+        seed_global((self._own_draws + self._steps_before + len(self._terms)) % 2**63, self.device)
         self._terms.append(self._take_step(positions).clone())
         self._row_counts.append(positions["u"].shape[1])
 
     def end_epoch(self) -> list[Record]:
         """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
+        self.epoch += 1
         extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
         risks = self._validation_risks()
         records = self._summaries()
@@ -258,12 +270,12 @@ class Training:
         self._terms, self._row_counts = [], []
         return records
 
-    def _set_learning_rate(self) -> None:
+    def _set_learning_rate(self, value: float) -> None:
         for group in self._optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(self.schedule.lr_at(self.epoch))
+                group["lr"].fill_(value)
             else:
-                group["lr"] = self.schedule.lr_at(self.epoch)
+                group["lr"] = value
 
     def _compile(self) -> None:
         try:
@@ -280,12 +292,12 @@ class Training:
             if self.model.compiled is None or (self._on_gpu and torch.cuda.is_current_stream_capturing()):
                 raise
             self.model.compiled = None
-            self.model.begin_pass()
             warn_of_fallback(UNCOMPILED, error)
             return self._step(positions)
 
     def _step(self, positions: Positions) -> Tensor:
         """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
+        self.model.begin_pass()
         # All streams in one forward pass: BatchNorm sees them together, as the paper's code does.
         x = torch.cat([self.streams[name][rows] for name, rows in positions.items()], dim=1)
         with torch.autocast(self.device.type, self.schedule.autocast, enabled=self.schedule.autocast is not None):
@@ -305,11 +317,9 @@ class Training:
         """Means over the rows of the epoch, for each model, read from the device once."""
         rows = torch.tensor(self._row_counts, dtype=torch.float64)[:, None, None]
         table = torch.stack(self._terms).double().cpu()  # steps × terms × models
-        bad = ~torch.isfinite(table).all(dim=2).all(dim=1)
-        if bad.any():
-            step = int(bad.nonzero()[0]) + 1
-            raise TrainingError(
-                f"the loss is no longer finite at epoch {self.epoch}, step {step} of {len(table)}. "
+        for step, i in (~torch.isfinite(table).all(dim=1)).nonzero().tolist():
+            self.failures[i] = self.failures[i] or (
+                f"the loss is no longer finite at epoch {self.epoch}, step {step + 1} of {len(table)}. "
                 "Lower lr, scale X, or look for extreme values in it."
             )
         means = (rows * table).sum(0) / rows.sum()
@@ -357,26 +367,28 @@ class Training:
                 "histories": self.histories,
                 "best_epochs": self.best_epochs,
                 "best_risks": self._best_risks,
+                "failures": self.failures,
             }
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a kept state; to be called within :meth:`started`, before the first step."""
         state = copy.deepcopy(state)
-        amid = len(state["terms"]) > 0  # then the epoch is begun once more, and its first steps are skipped
-        self.epoch = state["epoch"] - amid
-        self._resumed = (state["terms"], state["row_counts"]) if amid else None
-        self._term_names, self._steps_before = state["term_names"], state["steps_before"]
-        self.model.load_state_dict(state["model"], steps=self._steps_before + len(state["terms"]))
+        self.epoch, self._steps_before = state["epoch"], state["steps_before"]
+        self._terms = [terms.to(self.device) for terms in state["terms"]]
+        self._term_names, self._row_counts = state["term_names"], state["row_counts"]
+        self.model.load_state_dict(state["model"], steps=self._steps_before + len(self._terms))
         self._optimizer.load_state_dict(state["optimizer"])
+        for group in self._optimizer.param_groups:  # how this device steps, not the one that the state comes from
+            group |= {"lr": self._learning_rate(self.schedule.lr), "capturable": self._on_gpu}
         self.objective.load_state_dict(state["objective"])
         self.histories, self.best_epochs = state["histories"], state["best_epochs"]
-        self._best_risks = state["best_risks"]
+        self._best_risks, self.failures = state["best_risks"], state["failures"]
 
     def results(self) -> list[Trained]:
         """What came of each job, in their order."""
         return [
-            Trained(job.module, self.histories[i], self.best_epochs[i], self.objective, i)
+            Trained(job.module, self.histories[i], self.best_epochs[i], self.objective, i, self.failures[i])
             for i, job in enumerate(self.jobs)
         ]
 
@@ -393,10 +405,8 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
         torch.cuda.synchronize(device)
     threads = cpu_threads(max(training.work for training in trainings))
     with threads, fast_convolutions(device), _all_started(trainings):
-        while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if t.epoch < t.schedule.epochs]:
-            first = going[0][0]
-            # For random numbers that a user's module draws by itself; our own are functions of each model's seed.
-            with seeded(first.jobs[0].seeds[f"global-{first.epoch}"], device):
+        while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if not t.is_over]:
+            with seeded(0, device):  # every step has a seed of its own; here the caller's state is put back
                 _run_epoch(going, on_epoch)
 
 
@@ -421,9 +431,11 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
     with ExitStack() as stack:
         for training in trainings:
             stack.enter_context(training.started())
-        yield
-        if trainings[0].device.type == "cuda":
-            torch.cuda.synchronize(trainings[0].device)
+        try:
+            yield
+        finally:  # after an error, too: other streams may still be writing to what is about to be freed
+            if trainings[0].device.type == "cuda":
+                torch.cuda.synchronize(trainings[0].device)
 
 
 def predict_stream(model: Model, stream: Stream, autocast: torch.dtype | None = None) -> Tensor:

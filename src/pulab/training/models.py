@@ -43,15 +43,24 @@ class Model:
         compiled: Any = torch.compile(self.modules[0], dynamic=False)
         self.compiled = compiled
 
+    def held(self) -> dict[str, Any]:
+        """Everything that the module holds, by name: the same objects, unless a pass puts others in their place."""
+        layers = [item for item in self.modules[0].named_modules() if not isinstance(item[1], CountedDropout)]
+        return {
+            f"{prefix}.{name}".removeprefix("."): value
+            for prefix, layer in layers
+            for name, value in (_attributes(layer) | layer._parameters | layer._buffers).items()
+        }
+
     def train(self, mode: bool) -> None:
         """Training or evaluation mode."""
         for module in self.modules:
             module.train(mode)
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and buffers as they stand, by name; changed in place as training goes on."""
-        state: dict[str, Tensor] = self.modules[0].state_dict()
-        return state
+        """Weights and buffers as they stand, by name; also buffers that a module's own state_dict leaves out."""
+        module = self.modules[0]
+        return {name: value.detach() for name, value in (*module.named_parameters(), *module.named_buffers())}
 
     def state_dict(self) -> dict[str, Any]:
         """Weights as they stand and as they were at their best."""
@@ -70,9 +79,12 @@ class Model:
         if improved[0]:
             self._best = copy.deepcopy(self.state())
 
+    @torch.no_grad()
     def restore_best(self) -> None:
-        """Give every module its best weights and leave it in evaluation mode."""
-        self.modules[0].load_state_dict(self._best)
+        """Give every module its best weights, where an epoch has ended, and leave it in evaluation mode."""
+        state = self.state()
+        for name, value in self._best.items():
+            state[name].copy_(value)
         self.train(False)
 
     @contextmanager
@@ -87,7 +99,6 @@ class Model:
         """A step is over: the next pass drops other units."""
         for layer in self._dropouts():
             layer.passes += 1
-        self.begin_pass()
 
     def begin_pass(self) -> None:
         """Nothing has been dropped yet in this pass."""
@@ -126,8 +137,7 @@ class StackedModel(Model):
         return out
 
     def state(self) -> dict[str, Tensor]:
-        kept = self.modules[0].state_dict()
-        return {name: value.detach() for name, value in (self._parameters | self._buffers).items() if name in kept}
+        return {name: value.detach() for name, value in self._parameters.items()}
 
     def keep(self, improved: Sequence[bool]) -> None:
         state = self.state()
@@ -138,9 +148,11 @@ class StackedModel(Model):
             shape = (-1, *(1,) * (value.ndim - 1))
             self._best[name] = torch.where(chosen.view(shape), value, self._best[name])
 
+    @torch.no_grad()
     def restore_best(self) -> None:
         for i, module in enumerate(self.modules):
-            module.load_state_dict({name: value[i] for name, value in self._best.items()})
+            for name, parameter in module.named_parameters():
+                parameter.copy_(self._best[name][i] if self._best else self._parameters[name][i])
         self.train(False)
 
     @contextmanager
@@ -152,7 +164,6 @@ class StackedModel(Model):
     def tick(self) -> None:
         for buffer in self._passes():
             buffer += 1
-        self.begin_pass()
 
     def _set_passes(self, steps: int) -> None:
         for buffer in self._passes():
@@ -163,10 +174,65 @@ class StackedModel(Model):
         return [self._buffers[f"{name}.passes"] for name in counted]
 
 
-def can_stack(modules: Sequence[nn.Module]) -> bool:
-    """Whether modules are alike and of a kind that one batched network can stand for: no BatchNorm, few parameters."""
-    first = modules[0]
-    shapes = [[(name, value.shape) for name, value in module.state_dict().items()] for module in modules]
-    alike = all(type(module) is type(first) for module in modules) and all(shape == shapes[0] for shape in shapes)
-    normed = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in first.modules())
-    return alike and not normed and sum(p.numel() for p in first.parameters()) < 5_000_000
+# Which modules one batched network can stand for. All of them run through the code of the first, so that a difference
+# that is overlooked here would train the wrong network: what cannot be compared counts as different.
+
+
+def are_alike(a: nn.Module, b: nn.Module) -> bool:
+    """Whether two modules differ in the values of their parameters only."""
+    layers = list(zip(a.named_modules(), b.named_modules(), strict=False))
+    same_tree = len(list(a.modules())) == len(list(b.modules())) and all(
+        name == other_name and type(layer) is type(other) for (name, layer), (other_name, other) in layers
+    )
+    return same_tree and all(
+        _same(_attributes(layer), _attributes(other)) and _look(layer) == _look(other)
+        for (_, layer), (_, other) in layers
+    )
+
+
+def can_stack(module: nn.Module) -> bool:
+    """Whether a module is of a kind that can be batched: few parameters, each its own, and no buffers or hooks."""
+    parameters = list(module.parameters())
+    tied = len(list(module.named_parameters(remove_duplicate=False))) > len(parameters)
+    hooked = any(
+        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks for layer in module.modules()
+    )
+    stateless = not any(True for _ in module.buffers())
+    return stateless and not tied and not hooked and sum(p.numel() for p in parameters) < 5_000_000
+
+
+def can_batch(module: nn.Module, rows: Tensor) -> bool:
+    """Whether a training pass of copies of a module, as one, succeeds on these rows and leaves nothing behind.
+
+    It fails for a module that draws random numbers by itself, reads values back or branches on them, and leaves
+    something behind where the module counts its passes, say.
+    """
+    copies = [copy.deepcopy(module) for _ in range(2)]
+    before = [copy.deepcopy(_attributes(layer)) for layer in copies[0].modules()]
+    try:
+        model = StackedModel(copies)
+        model.train(True)
+        with model.counted_dropout([0, 0]), torch.no_grad():
+            model.forward(torch.stack([rows, rows]))
+    except Exception:  # whatever it is that batching does not allow
+        return False
+    return _same(before, [_attributes(layer) for layer in copies[0].modules()])
+
+
+_TORCHS_OWN = {*vars(nn.Module()), "training"}
+
+
+def _attributes(layer: nn.Module) -> dict[str, Any]:
+    """What a layer is told apart by, beside its parameters, buffers and children: a rate, a stride, a function."""
+    return {name: value for name, value in vars(layer).items() if name not in _TORCHS_OWN}
+
+
+def _look(layer: nn.Module) -> list[Any]:
+    return [(n, p.shape, p.dtype, p.device, p.requires_grad) for n, p in layer.named_parameters(recurse=False)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # arrays, say
+        return False
