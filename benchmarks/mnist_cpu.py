@@ -17,7 +17,7 @@ from pulab import fit_many
 from pulab.nets import MnistCNN
 
 
-def main(epochs: int = 20, trials: int = 4) -> None:
+def main(epochs: int = 20, trials: int = 10) -> None:
     made, given, samples, hyper = joint_runs("mnist", trials, epochs, device="cpu")
     fit_many(made[:1], given[:1], n_jobs=-1)  # the processes start, outside of the timing
     times: dict[str, list[float]] = {"plain": [], "ours": []}

@@ -110,6 +110,29 @@ def _number(value: float | str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def goals() -> str:
+    """What the training engine must reach, beside what the rows say."""
+
+    def last(name: str) -> Row:
+        return read_rows([committed_rows() / "performance" / f"{name}.jsonl"])[-1]
+
+    cifar, gpu, cpu, cost = (last(name) for name in ("cifar10-gpu", "mnist-gpu", "mnist-cpu", "cost"))
+    wanted = [
+        (f"CIFAR-10 on a GPU, fleet of {cifar['fleet']}: images/s against plain", cifar["ratio"], ">=", 5, " ×"),
+        ("CIFAR-10 on a GPU: a trial of 200 epochs", cifar["seconds_a_trial"], "<=", 30, " s"),
+        (f"MNIST on a GPU, fleet of {gpu['trials']}: a trial", gpu["our_seconds"], "<=", 1, " s"),
+        (f"MNIST on a GPU, fleet of {gpu['trials']}: against plain", gpu["ratio"], ">=", 20, " ×"),
+        (f"MNIST on {cpu['cores']} cores, {cpu['trials']} trials: against plain", cpu["ratio"], ">=", 2, " ×"),
+        (f"memory beyond the data, {cost['n_u']:,} unlabeled rows", cost["gib_beyond_the_data"], "<=", 2, " GiB"),
+    ]
+    lines = []
+    for what, value, relation, bound, unit in wanted:
+        met = value >= bound if relation == ">=" else value <= bound
+        words = {">=": "at least", "<=": "at most"}
+        lines.append([what, f"{words[relation]} {bound}{unit}", f"{value:.3g}{unit}", "met" if met else "**missed**"])
+    return markdown(["", "wanted", "measured", ""], lines)
+
+
 def peers() -> str:
     """pulab's mean over the seeds beside pulearn's, a line per data set and method."""
     rows = read_rows([committed_rows() / "performance" / "peers.jsonl"])
@@ -290,6 +313,7 @@ TABLES = {
         "case-control": partial(prior_errors, "case-control"),
     },
     "docs/performance.md": {
+        "goals": goals,
         "cost": partial(measured, "cost", COST),
         "mnist-cpu": partial(measured, "mnist-cpu", MNIST_CPU),
         "bf16-cpu": partial(measured, "bf16-cpu", BF16_CPU),

@@ -9,8 +9,9 @@ import pytest
 
 import pulab
 from pulab import PulabWarning
-from pulab.bench import METHODS, RECIPES, RunSpec, append_row, read_rows, rows_of, run, run_all
+from pulab.bench import METHODS, RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling
+from pulab.errors import TrainingError
 
 SPEC = RunSpec("digits", PlainSampling(20, 100), "nnpu", seed=1, params={"epochs": 2})
 
@@ -81,11 +82,50 @@ def test_a_torn_line_loses_its_own_row_only(tmp_path: Path) -> None:
 def test_what_is_no_result_counts_as_not_done(tmp_path: Path) -> None:
     row = run(SPEC, device="cpu")
     (tmp_path / "folder.jsonl").mkdir()
-    for broken in ({"spec": SPEC.digest}, row | {"test_error": None}, row | {"recovery_error": "abc"}):
-        (tmp_path / "a.jsonl").write_text(json.dumps(broken) + "\n")
-        assert rows_of([SPEC], tmp_path) == []
-    append_row(tmp_path / "a.jsonl", row)
-    assert len(rows_of([SPEC], tmp_path)) == 1
+    for broken in (
+        {"test_error": None},
+        {"test_error": True},
+        {"recovery_error": "abc"},
+        {"recovery_error": -5},
+        {"val_risk": None},
+        {"settings": None},
+        {"sigma_history": None},
+        {"history": {"loss": [1, 2], "lr": [1]}},
+        {"history": {"loss": [None, None]}},
+    ):
+        (tmp_path / "a.jsonl").write_text(json.dumps(row | broken) + "\n")
+        with pytest.warns(PulabWarning, match="line 1 is not what a run leaves behind"):
+            assert rows_of([SPEC], tmp_path) == []
+    (tmp_path / "a.jsonl").write_text('{"spec": "another"}\n{"big": ' + "9" * 5000 + "}\n")
+    append_row(tmp_path / "a.jsonl", row | {"dataset": "mistaken"})
+    with pytest.warns(PulabWarning, match="line 2 is no row"):
+        (found,) = rows_of([SPEC], tmp_path)
+    assert found["dataset"] == "digits"  # as the digest says
+
+
+def test_rows_of_other_defaults_are_not_mixed_in(tmp_path: Path) -> None:
+    row = run(SPEC, device="cpu")
+    other = replace(SPEC, seed=2)
+    append_row(tmp_path / "a.jsonl", row | {"settings": row["settings"] | {"lr": 0.5}})
+    append_row(tmp_path / "a.jsonl", row | {"spec": other.digest, "seed": 2})
+    with pytest.warns(PulabWarning, match="1 rows in .* other defaults"):
+        assert [found["seed"] for found in rows_of([SPEC, other], tmp_path)] == [2]
+    assert is_current(SPEC, json.loads(json.dumps(row)))
+
+
+def test_a_run_that_fails_does_not_stop_the_others() -> None:
+    specs = [replace(SPEC, params={"epochs": 1, "lr": lr}) for lr in (1e38, 1e-3)]
+    done = []
+    with pytest.raises(TrainingError, match=r"1 of 2 runs failed, .* nnpu on digits, seed 1, .*no longer finite"):
+        done.extend(run_all(specs, device="cpu", jobs=1))  # what came before the error stays
+    assert [row["spec"] for row in done] == [specs[1].digest]
+
+
+def test_a_row_never_names_the_commit_of_another_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULAB_COMMIT", raising=False)
+    monkeypatch.setattr(runner, "__file__", str(tmp_path / "lib" / "python" / "pulab" / "bench" / "runner.py"))
+    (tmp_path / ".git").mkdir()
+    assert runner._commit.__wrapped__() is None
 
 
 def test_rows_are_rounded_and_never_hold_nan(tmp_path: Path) -> None:

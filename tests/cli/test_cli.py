@@ -11,10 +11,10 @@ import pytest
 import typer
 
 import pulab
-from pulab.bench.methods import METHODS
+from pulab.bench import METHODS, RECIPES, RunSpec, rows_of
 from pulab.cli import main
 from pulab.cli.app import app
-from pulab.datasets import DATASETS
+from pulab.datasets import DATASETS, PlainSampling
 from pulab.errors import PulabError
 
 
@@ -92,6 +92,9 @@ def test_demo(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("bench", "run", "smoke", "--datasets", "mnist"), "no run of smoke is of --datasets mnist"),
+        (("bench", "run", "smoke", "--datasets", ""), "--datasets must be one of"),
+        (("bench", "run", "smoke", "--device", "tpu"), "device must be 'auto', 'cpu' or 'cuda'"),
+        (("bench", "show", "smoke", "--rows", __file__), "--rows must be a folder"),
         (("bench", "run", "smoke", "--out", "/dev/null/x"), "--out must be a folder that can be written to"),
         (
             ("bench", "show", "paper", "--format", "svg", "--rows", "nowhere"),
@@ -194,3 +197,34 @@ def test_showing_works_without_torch(tmp_path: Path) -> None:
 def test_what_needs_no_network_loads_no_torch(modules: str) -> None:
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_run_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is done is skipped; what is torn, or was made with other defaults, is run again."""
+    specs = [RunSpec("digits", PlainSampling(20, 100), "nnpu", seed, params={"epochs": 1}) for seed in range(3)]
+    monkeypatch.setitem(RECIPES, "smoke", lambda: specs)
+    monkeypatch.setattr("pulab.bench.runner.cpu_count", lambda: 1)
+    words = ("bench", "run", "smoke", "--device", "cpu", "--out", str(tmp_path))
+    rows = tmp_path / "smoke.jsonl"
+
+    assert command(monkeypatch, capsys, *words)[0] == 0
+    whole = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert [row["seed"] for row in whole] == [0, 1, 2]
+    code, _, err = command(monkeypatch, capsys, *words)
+    assert (code, len(rows.read_text().splitlines())) == (0, 3)
+    assert "3 of 3 runs are done already" in err
+
+    old = whole[1] | {"settings": whole[1]["settings"] | {"lr": 0.5}}
+    rows.write_text(json.dumps(old) + "\n" + json.dumps(whole[2]) + "\n" + json.dumps(whole[0])[:100])
+    with pytest.warns(UserWarning, match="is no row"), pytest.warns(UserWarning, match="1 rows .* other defaults"):
+        code, _, err = command(monkeypatch, capsys, *words)
+    assert code == 0
+    assert "1 of 3 runs are done already" in err
+    with pytest.warns(UserWarning, match="is no row"):
+        found = rows_of(specs, tmp_path)
+    for row, before in zip(found, whole, strict=True):
+        assert {name: row[name] for name in ("seed", "settings", "test_error", "history")} == {
+            name: before[name] for name in ("seed", "settings", "test_error", "history")
+        }

@@ -9,7 +9,7 @@ import pytest
 from pulab.bench.paper import figure_2, table_cells
 from pulab.report.figures import draw_figure_2
 from pulab.report.html import demo_page
-from pulab.report.paper import HEADER, Curve, as_lines, choices, results
+from pulab.report.paper import HEADER, Curve, Result, as_lines, choices, results
 from pulab.report.show import show
 from pulab.report.tables import by_dataset, cells, markdown
 
@@ -94,7 +94,7 @@ def test_tuned_is_chosen_by_validation_risk_and_only_from_a_whole_grid() -> None
     assert (first.setting, first.mean, first.n) == ("paper", 6.0, 2)
     assert (second.setting, second.mean, second.n) == ("tuned", 10.0, 2)
     assert (second.paper_mean, second.paper_std) == (3.69, 0.69)
-    assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no |" in markdown(HEADER, as_lines([second]))
+    assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no | missed |" in markdown(HEADER, as_lines([second]))
     assert choices(cells, rows) == ["mnist, prior 0.49: lambda_init 2.0, beta 3.0, positive_loss logistic"]
     unfinished = results(cells, rows[:-1])[1]
     assert (unfinished.mean, unfinished.n) == (None, 0)
@@ -153,7 +153,26 @@ def test_other_features_than_the_papers_are_named_and_not_judged() -> None:
         for form in ("md", "html"):
             text = str(show("paper-table-2", cell.candidates[0], rows, form, 2, features))
             assert ("minilm: all-MiniLM-L6-v2" in text) == (features == "minilm")
-        assert as_lines(results([cell], rows))[0][-2:] == ["+0.00", within]
+        assert as_lines(results([cell], rows))[0][-3:] == ["+0.00", within, "met" if within else ""]
+
+
+@pytest.mark.parametrize(
+    ("place", "mean", "rivals", "aim"),
+    [
+        ((1, "paper"), 10.2, [], "met"),  # at most 0.3 above the paper's 10
+        ((1, "paper"), 10.4, [], "missed"),
+        ((2, "tuned"), 10.1, [11.0, 12.0], "met"),  # at most our standard error, 0.4 / 2, above it
+        ((2, "tuned"), 10.3, [11.0, 12.0], "missed"),
+        ((2, "tuned"), 9.9, [11.0, 9.8], "missed"),  # not below every rival
+    ],
+)
+def test_a_missed_aim_is_called_so(place: tuple[int, str], mean: float, rivals: list[float], aim: str) -> None:
+    def cell(table: int, setting: str, method: str, mean: float) -> Result:
+        return Result(table, "mnist", None, 0.49, method, setting, None, "test_error", mean, 0.4, 4, 10.0, 0.3)
+
+    ours = cell(*place, "joint", mean)
+    lines = as_lines([ours, *(cell(2, "paper", f"rival-{i}", rival) for i, rival in enumerate(rivals))])
+    assert lines[0][-1] == aim
 
 
 def test_the_figures_page_stands_alone() -> None:

@@ -2,7 +2,7 @@
 
 from pulab.bench.methods import METHODS, Method
 from pulab.bench.recipes import RECIPES
-from pulab.bench.runner import prepare, run, run_all
+from pulab.bench.runner import is_current, prepare, run, run_all
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row, append_row, committed_rows, read_rows, rows_of
 
@@ -14,6 +14,7 @@ __all__ = [
     "RunSpec",
     "append_row",
     "committed_rows",
+    "is_current",
     "prepare",
     "read_rows",
     "rows_of",

@@ -1,5 +1,6 @@
 """From specs to rows."""
 
+import json
 import os
 import platform
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -22,11 +24,11 @@ from pulab.bench.methods import METHODS, Method
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row
 from pulab.datasets import DATASETS, PUSample, Split, Trial
-from pulab.errors import InputError
+from pulab.errors import InputError, TrainingError
 
 OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
 SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs of a fleet: one batched network, or networks side by side
-FLEET_BYTES = 4 * 2**30  # of the samples of a fleet, which are on the device twice
+FLEET_BYTES = 4 * 2**30  # of the samples of a fleet
 
 
 def ignore(runs: float) -> None:
@@ -36,9 +38,24 @@ def ignore(runs: float) -> None:
 def run_all(
     specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None, on_progress: OnProgress = ignore
 ) -> Iterator[Row]:
-    """Rows of these runs as they get done: one process of one thread a core, or fleets of runs on a GPU."""
+    """Rows of these runs as they get done: one process of one thread a core, or fleets of runs on a GPU.
+
+    A training that fails does not stop the others; what failed is raised at the end.
+    """
     specs = list(specs)
-    jobs = min(jobs or cpu_count(), len(specs))
+    failures = []
+    for outcome in _outcomes(specs, device, min(jobs or cpu_count(), len(specs)), on_progress):
+        if isinstance(outcome, TrainingError):
+            failures.append(outcome)
+        else:
+            yield outcome
+    if failures:
+        raise TrainingError(f"{len(failures)} of {len(specs)} runs failed, and have no row. The first, {failures[0]}")
+
+
+def _outcomes(
+    specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress
+) -> Iterator[Row | TrainingError]:
     if _is_cuda(device) or jobs <= 1:
         for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
             yield from run_fleet(fleet, device, on_progress)
@@ -46,11 +63,16 @@ def run_all(
     prepare(specs, device)  # or every process would
     context = get_context("spawn")  # a forked torch may hang
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_deterministic(),)) as pool:
-        running = [pool.submit(run, spec, device) for spec in specs]
+        running = [pool.submit(run_fleet, [spec], device) for spec in specs]
         try:
             for done in as_completed(running):
                 on_progress(1)
-                yield done.result()
+                yield from done.result()
+        except BrokenProcessPool as error:
+            raise InputError(
+                "the processes that train ended early. If this is a script, call run_all below "
+                "`if __name__ == '__main__':`; if memory is short, pass fewer jobs, or jobs=1."
+            ) from error
         except BaseException:  # an error or Ctrl-C: nobody waits for what the others are at
             for worker in active_children():
                 worker.terminate()
@@ -65,8 +87,10 @@ def prepare(specs: Iterable[RunSpec], device: str = "auto") -> None:
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
     """Train once and measure: error on the test rows, and on the unlabeled rows that were trained on."""
-    (row,) = run_fleet([spec], device)
-    return row
+    (outcome,) = run_fleet([spec], device)
+    if isinstance(outcome, TrainingError):
+        raise outcome
+    return outcome
 
 
 def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
@@ -77,15 +101,20 @@ def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
     for spec in specs:
         by_net.setdefault(spec.net, []).append(spec)
     for net, mine in by_net.items():
-        size = SMALL_AT_ONCE if net is None or can_stack([_net(mine[0])()]) else LARGE_AT_ONCE
+        size = SMALL_AT_ONCE if net is None or can_stack(_net(mine[0])()) else LARGE_AT_ONCE
         rows = max(spec.sampling.n_labeled + spec.sampling.n_unlabeled for spec in mine)
-        X = _load(mine[0].dataset, mine[0].features, device).X_train
-        size = max(1, min(size, FLEET_BYTES // (rows * (X.nbytes // len(X)))))
+        samples = (_load(*which, device).X_train for which in {(spec.dataset, spec.features) for spec in mine})
+        size = max(1, min(size, FLEET_BYTES // (rows * max(X.nbytes // len(X) for X in samples))))
         yield from (mine[start : start + size] for start in range(0, len(mine), size))
 
 
-def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = ignore) -> list[Row]:
-    """Train many at once, each to the result it has alone. Their seconds are shares of the time of all."""
+def run_fleet(
+    specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = ignore
+) -> list[Row | TrainingError]:
+    """Train many at once, each to the result it has alone. Their seconds are shares of the time of all.
+
+    A training that fails leaves its error, with the run's name, in the place of a row.
+    """
     trials = []
     for spec in specs:
         check_choice("dataset", spec.dataset, DATASETS)
@@ -97,7 +126,12 @@ def run_fleet(specs: Sequence[RunSpec], device: str = "auto", on_progress: OnPro
     start = time.perf_counter()
     fitted = _fit(specs, estimators, given, on_progress)
     seconds = (time.perf_counter() - start) / len(specs)
-    return [_row(spec, t.train, clf, seconds, device) for spec, t, clf in zip(specs, trials, fitted, strict=True)]
+    return [
+        TrainingError(f"{spec.method} on {spec.dataset}, seed {spec.seed}, {spec.params}: {clf}")
+        if isinstance(clf, TrainingError)
+        else _row(spec, trial.train, clf, seconds, device)
+        for spec, trial, clf in zip(specs, trials, fitted, strict=True)
+    ]
 
 
 def _fit(
@@ -176,6 +210,12 @@ def settings(estimator: Any) -> Row:
     return {name: value for name, value in estimator.get_params().items() if name not in told_elsewhere}
 
 
+def is_current(spec: RunSpec, row: Row) -> bool:
+    """Whether a row was made with today's defaults of what its spec leaves open; the digest does not know them."""
+    today = settings(make_estimator(spec, prior=0.5))
+    return bool(row["settings"] == json.loads(json.dumps(today)))
+
+
 @lru_cache(maxsize=2)
 def _load(dataset: str, features: str | None, device: str) -> Split:
     data = DATASETS[dataset].load()
@@ -201,6 +241,8 @@ def _commit() -> str | None:
     """The commit that the code runs from: of its checkout, or as the environment has it where there is no git."""
     if "PULAB_COMMIT" in os.environ:
         return os.environ["PULAB_COMMIT"]
+    if not (Path(__file__).parents[3] / ".git").exists():  # installed, perhaps inside of another project's repository
+        return None
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)

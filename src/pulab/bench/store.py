@@ -4,7 +4,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,23 @@ def append_row(path: Path, row: Row) -> None:
 
 def read_rows(paths: Iterable[Path]) -> list[Row]:
     """All rows of these files. A line torn by a crash is passed over, with a warning: its run counts as not done."""
-    rows: list[Row] = []
-    for path in paths:
-        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-            try:
-                row = json.loads(line) if line.strip() else None
-            except (json.JSONDecodeError, RecursionError):
-                row = line
-            if isinstance(row, dict):
-                rows.append(row)
-            elif row is not None:
-                warnings.warn(f"{path}, line {number} is no row and passed over.", PulabWarning, stacklevel=2)
-    return rows
+    return [row for path in paths for _, row in _numbered(path)]
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, Row]]:
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        try:
+            row = json.loads(line) if line.strip() else None
+        except (ValueError, RecursionError):
+            row = line
+        if isinstance(row, dict):
+            yield number, row
+        elif row is not None:
+            _pass_over(path, number, "is no row")
+
+
+def _pass_over(path: Path, number: int, why: str) -> None:
+    warnings.warn(f"{path}, line {number} {why} and passed over.", PulabWarning, stacklevel=2)
 
 
 def committed_rows() -> Path:
@@ -50,17 +56,62 @@ def committed_rows() -> Path:
 
 
 def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
-    """The rows of just these runs among all that a folder holds, in the order of the runs."""
-    files = sorted(path for path in folder.rglob("*.jsonl") if path.is_file())
-    found = {str(row["spec"]): row for row in read_rows(files) if _is_result(row)}
-    return [found[spec.digest] for spec in specs if spec.digest in found]
+    """The rows of just these runs among all that a folder holds, in the order of the runs; the last of each.
+
+    A row that does not hold what a run leaves behind counts as not done. So does one with other defaults than the last
+    row of the same experiment: the digest knows of what was set alone, and the two must not end up in one mean.
+    """
+    wanted = {spec.digest: spec for spec in specs}
+    found: dict[str, Row] = {}
+    latest: dict[str, Row] = {}  # of each experiment: its settings
+    for path in sorted(path for path in folder.rglob("*.jsonl") if path.is_file()):
+        for number, row in _numbered(path):
+            spec = wanted.get(str(row.get("spec")))
+            if spec is None:
+                continue
+            if _is_result(row):
+                found[spec.digest] = row | spec.as_row()
+                latest[_experiment(spec)] = row["settings"]
+            else:
+                _pass_over(path, number, "is not what a run leaves behind")
+    stale = [digest for digest in found if found[digest]["settings"] != latest[_experiment(wanted[digest])]]
+    if stale:
+        warnings.warn(
+            f"{len(stale)} rows in {folder} were made with other defaults than later ones of the same experiment, "
+            "and are passed over.",
+            PulabWarning,
+            stacklevel=2,
+        )
+    return [found[digest] for digest in wanted if digest in found and digest not in stale]
+
+
+def _experiment(spec: RunSpec) -> str:
+    return replace(spec, seed=0).digest
 
 
 def _is_result(row: Row) -> bool:
-    """Whether a row holds what a run leaves behind; one that does not counts as not done."""
-    errors = [row.get(name) for name in ("test_error", "recovery_error")]
-    whole = all(isinstance(error, float | int) and math.isfinite(error) for error in errors)
-    return whole and all(name in row for name in ("spec", "dataset", "method", "sampling", "settings", "history"))
+    errors: list[Any] = [row.get(name) for name in ("test_error", "recovery_error")]
+    risk = [row.get("val_risk")] if row.get("history") else []
+    return (
+        all(_is_number(error) and 0 <= error <= 100 for error in errors)
+        and all(map(_is_number, risk))
+        and isinstance(row.get("settings"), dict)
+        and all(_is_history(row.get(name)) for name in ("history", "sigma_history"))
+    )
+
+
+def _is_history(columns: Any) -> bool:
+    """Whether this is a record of lists of one length, the loss among them; empty for what is not trained by epochs."""
+    if columns == {}:
+        return True
+    if not isinstance(columns, dict) or not all(isinstance(column, list) for column in columns.values()):
+        return False
+    alike = len({len(column) for column in columns.values()}) == 1
+    return alike and bool(columns.get("loss")) and all(map(_is_number, columns["loss"]))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _last_byte(path: Path) -> bytes:

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,10 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Any]:
-    """A bar on stderr; call what it yields with how much has been done since."""
+    """A bar on stderr, or now and then a line where that is a file; call what it yields with what is done since."""
+    if not err.is_terminal:
+        yield _lines_of_progress(description, total)
+        return
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
@@ -57,6 +61,21 @@ def progress(description: str, total: int) -> Iterator[Any]:
     with Progress(*columns, console=err) as bars:
         bar = bars.add_task(description, total=total)
         yield lambda done: bars.advance(bar, done)
+
+
+def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
+    done, said, start = 0.0, 0, time.perf_counter()
+
+    def advance(more: float) -> None:
+        nonlocal done, said
+        done += more
+        twentieths = int(20 * done / total + 1e-6)
+        if twentieths > said:
+            said, took = twentieths, time.perf_counter() - start
+            left = took * (total - done) / done
+            note(f"{description}: {done:.0f} of {total}, {took:.0f} s, about {max(0.0, left):.0f} s left")
+
+    return advance
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -188,26 +189,27 @@ def bench_run(
     deterministic: Annotated[bool, typer.Option("--deterministic", help="The same bits every time; slower.")] = False,
 ) -> None:
     """Run a recipe. What is done already is skipped, so that a killed run goes on where it was."""
-    from pulab.bench import append_row, rows_of
+    from pulab._torch import be_deterministic, resolve_device
+    from pulab.bench import append_row, is_current, rows_of
 
     if out.is_file():
         raise InputError(f"--out must be a folder, got the file {out}.")
+    resolve_device(device)
     specs = _specs(recipe, datasets, methods, trials, features)
     try:  # now, not after the first training
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"{recipe}.jsonl").open("a").close()
+        TemporaryFile(dir=out).close()
     except OSError as error:
         raise InputError(f"--out must be a folder that can be written to, got {out} ({error.strerror}).") from error
-    done = {row["spec"] for row in rows_of(specs, out)}
+    by_digest = {spec.digest: spec for spec in specs}
+    done = {row["spec"] for row in rows_of(specs, out) if is_current(by_digest[row["spec"]], row)}
     left = [spec for spec in specs if spec.digest not in done]
     if done:
         console.err.print(f"{len(done)} of {len(specs)} runs are done already")
     if deterministic:
-        from pulab._torch import be_deterministic
-
         be_deterministic()
     _run(left, device, lambda row: append_row(out / f"{recipe}.jsonl", row))
-    console.note(f"{out / recipe}.jsonl holds {len(specs)} runs. See them: pulab bench show {recipe} --rows {out}")
+    console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe} --rows {out}")
 
 
 @bench.command("show")
@@ -237,6 +239,8 @@ def bench_show(
         raise InputError("a PNG needs a file to go to. Pass --out figure.png.")
     if out is not None:
         console.check_file(out)
+    if rows is not None and rows.is_file():
+        raise InputError(f"--rows must be a folder, got the file {rows}. Pass the folder that it lies in.")
     folder = rows or committed_rows()
     specs = _specs(recipe, datasets, methods, trials, features)
     found = rows_of(specs, folder)
@@ -269,7 +273,7 @@ def _specs(
             raise InputError(f"--features is for the paper's recipes, got {recipe}. Leave it out.")
     specs = RECIPES[recipe](**given)
     for names, known, field in ((datasets, DATASETS, "dataset"), (methods, METHODS, "method")):
-        chosen = names.split(",") if names else list(known)
+        chosen = list(known) if names is None else [name.strip() for name in names.split(",")]
         for name in chosen:
             check_choice(f"--{field}s", name, known)
         specs = [spec for spec in specs if getattr(spec, field) in chosen]
