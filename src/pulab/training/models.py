@@ -20,6 +20,7 @@ class Model:
         self.modules = list(modules)
         self.compiled: nn.Module | None = None  # stands for the module in training
         self._best: dict[str, Tensor] = {}
+        self._dropouts: list[CountedDropout] = []  # of the module whose code runs
 
     def __len__(self) -> int:
         return len(self.modules)
@@ -93,24 +94,25 @@ class Model:
         with ExitStack() as stack:
             for module, seed in zip(self.modules, seeds, strict=True):
                 stack.enter_context(counted_dropout(module, seed))
+            self._dropouts = [layer for layer in self.modules[0].modules() if isinstance(layer, CountedDropout)]
             yield
 
     def tick(self) -> None:
         """A step is over: the next pass drops other units."""
-        for layer in self._dropouts():
-            layer.passes += 1
+        for passes in self._passes():
+            passes += 1
 
     def begin_pass(self) -> None:
         """Nothing has been dropped yet in this pass."""
-        for layer in self._dropouts():
+        for layer in self._dropouts:
             layer.calls = 0
 
     def _set_passes(self, steps: int) -> None:
-        for layer in self._dropouts():
-            layer.passes.fill_(steps)
+        for passes in self._passes():
+            passes.fill_(steps)
 
-    def _dropouts(self) -> list[CountedDropout]:
-        return [layer for module in self.modules for layer in module.modules() if isinstance(layer, CountedDropout)]
+    def _passes(self) -> list[Tensor]:
+        return [layer.passes for layer in self._dropouts]
 
 
 class StackedModel(Model):
@@ -161,17 +163,8 @@ class StackedModel(Model):
             self._stack()  # the layers that came in bring buffers of their own
             yield
 
-    def tick(self) -> None:
-        for buffer in self._passes():
-            buffer += 1
-
-    def _set_passes(self, steps: int) -> None:
-        for buffer in self._passes():
-            buffer.fill_(steps)
-
     def _passes(self) -> list[Tensor]:
-        counted = [name for name, layer in self.modules[0].named_modules() if isinstance(layer, CountedDropout)]
-        return [self._buffers[f"{name}.passes"] for name in counted]
+        return [value for name, value in self._buffers.items() if name.rpartition(".")[2] == "passes"]
 
 
 # Which modules one batched network can stand for. All of them run through the code of the first, so that a difference
