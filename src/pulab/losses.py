@@ -50,7 +50,7 @@ def upu_risk(g_p: Tensor, g_u: Tensor, prior: Number, loss: Loss = sigmoid_loss)
 
 
 def nnpu_risk(
-    g_p: Tensor, g_u: Tensor, prior: Number, loss: Loss = sigmoid_loss, beta: Number = 0.0, gamma: float = 1.0
+    g_p: Tensor, g_u: Tensor, prior: Number, loss: Loss = sigmoid_loss, beta: Number = 0.0, gamma: Number = 1.0
 ) -> Risk:
     """Non-negative PU risk, eq. (3) (Kiryo et al. 2017)."""
     positive = prior * loss(g_p).mean(-1)
@@ -58,7 +58,7 @@ def nnpu_risk(
     return _non_negative(positive, negative, beta, gamma)
 
 
-def _non_negative(positive: Tensor, negative: Tensor, beta: Number, gamma: float) -> Risk:
+def _non_negative(positive: Tensor, negative: Tensor, beta: Number, gamma: Number) -> Risk:
     # Below -beta the model has overfitted P: climb back along -negative alone. `where`, not `if`: steps get captured.
     overfitted = negative < -beta
     return Risk(

@@ -37,9 +37,9 @@ def fleet(dtype: str, device: str = "cpu") -> list[BasePUClassifier]:
         JointPUClassifier(**(shared | {"prior": 0.3}), random_state=2, lambda_init=1.0),
         JointPUClassifier(**shared, random_state=3, positive_loss="logistic"),
         NNPUClassifier(**shared, random_state=4),
-        NNPUClassifier(**shared, random_state=5),
+        NNPUClassifier(**(shared | {"prior": 0.3, "lr": 3e-3}), random_state=5, beta=0.1, gamma=0.5),
         PUbNClassifier(**shared, random_state=6),
-        PUbNClassifier(**shared, random_state=7, tau=0.5),
+        PUbNClassifier(**(shared | {"prior": 0.5}), random_state=7, tau=0.5, weight_decay=0.1, lr_milestones=[2, 4]),
     ]
 
 

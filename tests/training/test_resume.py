@@ -51,7 +51,9 @@ def jobs(n: int, module: Any, device: str) -> list[Job]:
     made = []
     for seed in range(n):
         data = Blobs("case-control", seed=seed)
-        clf = JointPUClassifier(prior=0.4, module=module, epochs=5, e_start=2, r=3, device=device, random_state=seed)
+        lr = 1e-3 * (1 + seed)
+        shared = {"prior": 0.4, "epochs": 5, "e_start": 2, "r": 3, "device": device, "random_state": seed}
+        clf = JointPUClassifier(module=module, lr=lr, **shared)
         made.append(next(clf._stages(clf._prepare(data.X, data.s))))
     return made
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
 from pulab._torch import Seeds, resolve_device, resolve_dtype, seeded
 from pulab._validation import (
@@ -62,6 +62,10 @@ class Task:
     seeds: Seeds
     device: torch.device
     dtype: torch.dtype
+
+    def numbers(self, **values: float) -> dict[str, Tensor]:
+        """Hyper-parameters that models of a fleet may differ in: tensors with a line per model, here for one."""
+        return {name: torch.tensor([value], dtype=self.dtype, device=self.device) for name, value in values.items()}
 
 
 # Written once, put into each class's docstring where it says {prior}, {shared} or {attributes}.

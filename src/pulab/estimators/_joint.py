@@ -176,16 +176,10 @@ class JointPUClassifier(BasePUClassifier):
             )
         n_u = len(task.streams["u"])
         initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
-        numbers = {
-            "prior": task.prior,
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "lambda_init": self.lambda_init,
-            "lambda_final": len(task.streams["p"]) / n_u,
-        }
+        weights = {"alpha": self.alpha, "beta": self.beta, "lambda_init": self.lambda_init}
         return JointObjective(
             LabelRing(initial.to(task.device, task.dtype)[None], min(self.r, schedule.epochs)),
-            {name: torch.tensor([float(v)], dtype=task.dtype, device=task.device) for name, v in numbers.items()},
+            task.numbers(prior=task.prior, lambda_final=len(task.streams["p"]) / n_u, **weights),
             schedule.epochs,
             e_start,
             self.positive_loss,

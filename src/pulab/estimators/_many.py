@@ -29,11 +29,11 @@ def fit_many(
 ) -> list[Any]:
     """Fit many estimators, each to the result it has alone, in less time than one after another.
 
-    On a GPU small networks that differ in their numbers only (samples, seeds, hyper-parameters of the method) are
-    trained as one batched network; the others side by side: larger networks, those with buffers (BatchNorm) or random
-    numbers of their own other than ``nn.Dropout``, and all under ``torch.use_deterministic_algorithms``. Another
-    learning rate, weight decay, batch size or number of epochs makes another network. On a CPU fits are spread over
-    processes of one thread each.
+    On a GPU small networks that differ in their numbers only (samples, seeds, priors, weights of a loss, learning
+    rates, weight decay) are trained as one batched network; the others side by side: larger networks, those with
+    buffers (BatchNorm) or random numbers of their own other than ``nn.Dropout``'s, and all under
+    ``torch.use_deterministic_algorithms``. Another loss, batch size or number of epochs or rows makes another network.
+    On a CPU fits are spread over processes of one thread each.
 
     Parameters
     ----------

@@ -26,49 +26,43 @@ from pulab.training import MemorylessObjective, Step, predict_logits
 class SigmaObjective(MemorylessObjective):
     """First stage: σ(x), the probability that a row is of a kind that gets labelled."""
 
-    def __init__(self, prior: float, rho: float) -> None:
-        super().__init__(prior, rho)
-        self._prior, self._rho = prior, rho
+    def __init__(self, prior: Tensor, rho: Tensor) -> None:
+        super().__init__(prior=prior, rho=rho)
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
         if "n" in g:
-            risk = pubn_sigma_risk(g["p"], g["u"], g["n"], self._prior, self._rho)
+            risk = pubn_sigma_risk(g["p"], g["u"], g["n"], self._numbers["prior"], self._numbers["rho"])
         else:
-            risk = nnpu_risk(g["p"], g["u"], self._prior, logistic_loss)
+            risk = nnpu_risk(g["p"], g["u"], self._numbers["prior"], logistic_loss)
         return Step(risk.objective, {"loss": risk.value})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         """The squared distance of σ to the truth, but for a constant."""
         sigma = {name: torch.sigmoid(values) for name, values in g.items()}
-        risk = (sigma["u"] ** 2).mean(-1) - 2 * self._prior * sigma["p"].mean(-1)
-        return risk - 2 * self._rho * sigma["n"].mean(-1) if "n" in sigma else risk
+        risk = (sigma["u"] ** 2).mean(-1) - 2 * self._numbers["prior"] * sigma["p"].mean(-1)
+        return risk - 2 * self._numbers["rho"] * sigma["n"].mean(-1) if "n" in sigma else risk
 
 
 class PUbNObjective(MemorylessObjective):
     """Second stage: rows of U that σ finds unlike the labelled ones are negatives; P stands in for the rest.
 
-    ``sigma`` and ``eta`` have a line per model.
+    ``sigma`` holds σ of every row of a stream, a line per model.
     """
 
-    def __init__(self, sigma: Mapping[str, Tensor], eta: Tensor, prior: float, rho: float) -> None:
-        super().__init__(prior, rho)
-        self._sigma, self._eta, self._prior, self._rho = sigma, eta, prior, rho
+    def __init__(self, sigma: Mapping[str, Tensor], eta: Tensor, prior: Tensor, rho: Tensor) -> None:
+        super().__init__(eta=eta[:, None], prior=prior, rho=rho, **{f"sigma_{name}": s for name, s in sigma.items()})
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        sigma = {name: self._sigma[name].gather(1, rows) for name, rows in positions.items()}
-        loss = self._prior * pubn_positive(g["p"], sigma["p"], self._eta).mean(-1)
-        loss = loss + pubn_unlabeled(g["u"], sigma["u"], self._eta).mean(-1)
+        n = self._numbers
+        sigma = {name: n[f"sigma_{name}"].gather(1, rows) for name, rows in positions.items()}
+        loss = n["prior"] * pubn_positive(g["p"], sigma["p"], n["eta"]).mean(-1)
+        loss = loss + pubn_unlabeled(g["u"], sigma["u"], n["eta"]).mean(-1)
         if "n" in g:
-            loss = loss + self._rho * pubn_negative(g["n"], sigma["n"], self._eta).mean(-1)
+            loss = loss + n["rho"] * pubn_negative(g["n"], sigma["n"], n["eta"]).mean(-1)
         return Step(loss, {"loss": loss})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return upu_risk(g["p"], g["u"], self._prior).value
-
-    def stack(self, others: Sequence[Self]) -> Self:
-        fleet = [self, *others]
-        sigma = {name: torch.cat([o._sigma[name] for o in fleet]) for name in self._sigma}
-        return type(self)(sigma, torch.cat([o._eta for o in fleet]), self._prior, self._rho)
+        return upu_risk(g["p"], g["u"], self._numbers["prior"]).value
 
 
 class PUbNClassifier(BasePUClassifier):
@@ -180,7 +174,8 @@ class PUbNClassifier(BasePUClassifier):
 
     def _stages(self, task: Task) -> Stages:
         rho = self.rho if self.rho is not None and "n" in task.streams else 0.0
-        first = yield self._job(task, SigmaObjective(task.prior, rho), self._schedule(task, self.lr_sigma), stage="σ")
+        numbers = task.numbers(prior=task.prior, rho=rho)
+        first = yield self._job(task, SigmaObjective(**numbers), self._schedule(task, self.lr_sigma), stage="σ")
         self.sigma_module_, self.sigma_history_ = first.module, first.history
         sigma = {
             name: torch.sigmoid(predict_logits(first.module, stream.rows, stream.index[0]))[None]
@@ -188,6 +183,6 @@ class PUbNClassifier(BasePUClassifier):
         }
         share = int((1 - task.prior - rho) * self.tau * 100)  # whole percents, as the authors' code has it
         self.eta_ = float(np.percentile(sigma["u"].cpu().numpy(), share))
-        eta = torch.full((1, 1), self.eta_, dtype=task.dtype, device=task.device)
-        second = yield self._job(task, PUbNObjective(sigma, eta, task.prior, rho), self._schedule(task))
+        numbers |= task.numbers(eta=self.eta_)
+        second = yield self._job(task, PUbNObjective(sigma, **numbers), self._schedule(task))
         self._finish(task, second)

@@ -17,18 +17,21 @@ RiskFunction = Callable[..., Risk]
 
 
 class RiskObjective(MemorylessObjective):
-    """Minimise a risk of P and U logits; choose the epoch by the same risk with the sigmoid loss."""
+    """Minimise a risk of P and U logits; choose the epoch by the same risk with the sigmoid loss.
 
-    def __init__(self, risk: RiskFunction, prior: float, loss: str, **options: float) -> None:
-        super().__init__(risk, prior, loss, *options.items())
-        self._risk, self._prior, self._loss, self._options = risk, prior, LOSSES[loss], options
+    ``numbers``, the prior and what else the risk takes, have a value per model.
+    """
+
+    def __init__(self, risk: RiskFunction, loss: str, numbers: Mapping[str, Tensor]) -> None:
+        super().__init__(risk, loss, **numbers)
+        self._risk, self._loss = risk, LOSSES[loss]
 
     def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        risk = self._risk(g["p"], g["u"], self._prior, self._loss, **self._options)
+        risk = self._risk(g["p"], g["u"], loss=self._loss, **self._numbers)
         return Step(risk.objective, {"loss": risk.value})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return self._risk(g["p"], g["u"], self._prior).value
+        return self._risk(g["p"], g["u"], self._numbers["prior"]).value
 
 
 class UPUClassifier(BasePUClassifier):
@@ -90,7 +93,7 @@ class UPUClassifier(BasePUClassifier):
         check_choice("loss", self.loss, LOSSES)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
-        return RiskObjective(upu_risk, task.prior, self.loss)
+        return RiskObjective(upu_risk, self.loss, task.numbers(prior=task.prior))
 
 
 class NNPUClassifier(BasePUClassifier):
@@ -157,7 +160,7 @@ class NNPUClassifier(BasePUClassifier):
         check_number("gamma", self.gamma, low=0, high=1)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
-        return RiskObjective(nnpu_risk, task.prior, self.loss, beta=self.beta, gamma=self.gamma)
+        return RiskObjective(nnpu_risk, self.loss, task.numbers(prior=task.prior, beta=self.beta, gamma=self.gamma))
 
 
 class PNClassifier(BasePUClassifier):
@@ -219,7 +222,7 @@ class PNClassifier(BasePUClassifier):
         return share, (share, share)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
-        return RiskObjective(pn_risk, task.prior, self.loss)
+        return RiskObjective(pn_risk, self.loss, task.numbers(prior=task.prior))
 
 
 class NaivePUClassifier(PNClassifier):

@@ -1,6 +1,7 @@
 """Many trainings at once on one device: alike ones as one batched network, others side by side."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pulab.training.loop import Job, OnEpoch, Trained, Training, ignore, run_in_step
@@ -59,7 +60,8 @@ def _kind(job: Job) -> Any:
             (name, len(s), s.rows.shape[1:], s.rows.dtype, s.rows.sparse is None) for name, s in streams.items()
         )
 
-    kind = type(job.objective), job.objective.kind, job.schedule, job.device, job.name
+    schedule = replace(job.schedule, lr=0.0, lr_milestones=(), weight_decay=0.0)
+    kind = type(job.objective), job.objective.kind, schedule, job.device, job.name
     return *kind, of(job.streams), job.validation and of(job.validation)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pulab._torch import Seeds, cpu_threads, fast_convolutions, seed_global, seeded
+from pulab.training.amsgrad import StackedAMSGrad
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
 from pulab.training.models import Model, StackedModel
 from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
@@ -65,12 +66,15 @@ class Objective(Protocol):
 
 
 class MemorylessObjective:
-    """The parts of an objective that keeps nothing from one epoch to the next."""
+    """The parts of an objective that keeps nothing from one epoch to the next.
+
+    ``kind`` is what objectives must have in common to be stacked; ``numbers`` are tensors with a line per model.
+    """
 
     kind: Hashable
 
-    def __init__(self, *kind: Hashable) -> None:
-        self.kind = kind
+    def __init__(self, *kind: Hashable, **numbers: Tensor) -> None:
+        self.kind, self._numbers = kind, numbers
 
     def begin_epoch(self, epoch: int) -> None:
         """Nothing to do."""
@@ -80,8 +84,13 @@ class MemorylessObjective:
         return {}
 
     def stack(self, others: Sequence[Self]) -> Self:
-        """One serves all."""
-        return self
+        """The same, with the numbers of all."""
+        stacked = copy.copy(self)
+        stacked._numbers = {
+            name: torch.cat([value, *(other._numbers[name] for other in others)])
+            for name, value in self._numbers.items()
+        }
+        return stacked
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing to keep."""
@@ -93,7 +102,10 @@ class MemorylessObjective:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long, how fast, how much at once. The learning rate falls to a tenth after each milestone."""
+    """How long, how fast, how much at once. The learning rate falls to a tenth after each milestone.
+
+    Models that are trained as one have everything in common but learning rates and weight decay.
+    """
 
     epochs: int
     lr: float
@@ -165,14 +177,7 @@ class Training:
     def started(self) -> Iterator[None]:
         """Within, steps can be taken; afterwards the modules hold their best weights."""
         with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
-            self._optimizer = torch.optim.Adam(
-                self.model.parameters(),
-                lr=self._learning_rate(self.schedule.lr),
-                weight_decay=self.schedule.weight_decay,
-                amsgrad=True,
-                fused=True,
-                capturable=self._on_gpu,
-            )
+            self._optimizer = self._make_optimizer()
             if self._worth_compiling:
                 self._compile()
             # Sparse rows are gathered on the host, which no recording can hold.
@@ -194,7 +199,22 @@ class Training:
                     "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
                 )
 
-    def _learning_rate(self, value: float) -> float | Tensor:
+    def _make_optimizer(self) -> torch.optim.Adam | StackedAMSGrad:
+        """torch's own, where models have one schedule."""
+        if len({job.schedule for job in self.jobs}) > 1:
+            pairs = [(job.schedule.lr, job.schedule.weight_decay) for job in self.jobs]
+            rates, decays = torch.tensor(pairs, dtype=torch.float64, device=self.device).T.contiguous()
+            return StackedAMSGrad(self.model.parameters(), rates, decays)
+        return torch.optim.Adam(
+            self.model.parameters(),
+            lr=self._torchs_rate(self.schedule.lr),
+            weight_decay=self.schedule.weight_decay,
+            amsgrad=True,
+            fused=True,
+            capturable=self._on_gpu,
+        )
+
+    def _torchs_rate(self, value: float) -> float | Tensor:
         """On a GPU a tensor: a recorded step must see it change."""
         return torch.tensor(value, dtype=torch.float32, device=self.device) if self._on_gpu else value
 
@@ -233,7 +253,7 @@ class Training:
         take it.
         """
         epoch = self.epoch + 1
-        self._set_learning_rate(self.schedule.lr_at(epoch))
+        self._set_rates(self._rates(epoch))
         self.objective.begin_epoch(epoch)
         self.model.train(True)
         steps = self.schedule.steps(len(self.streams["u"]))
@@ -270,12 +290,18 @@ class Training:
         self._terms, self._row_counts = [], []
         return records
 
-    def _set_learning_rate(self, value: float) -> None:
+    def _rates(self, epoch: int) -> list[float]:
+        return [job.schedule.lr_at(epoch) for job in self.jobs]
+
+    def _set_rates(self, rates: Sequence[float]) -> None:
+        if isinstance(self._optimizer, StackedAMSGrad):
+            self._optimizer.lr.copy_(torch.tensor(rates, dtype=torch.float64))
+            return
         for group in self._optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(value)
+                group["lr"].fill_(rates[0])
             else:
-                group["lr"] = value
+                group["lr"] = rates[0]
 
     def _compile(self) -> None:
         try:
@@ -323,10 +349,9 @@ class Training:
                 "Lower lr, scale X, or look for extreme values in it."
             )
         means = (rows * table).sum(0) / rows.sum()
-        lr = self.schedule.lr_at(self.epoch)
         return [
             {"epoch": self.epoch, "lr": lr, **dict(zip(self._term_names[:-1], column.tolist(), strict=False))}
-            for column in means.T
+            for lr, column in zip(self._rates(self.epoch), means.T, strict=True)
         ]
 
     def _validation_risks(self) -> list[float] | None:
@@ -379,8 +404,9 @@ class Training:
         self._term_names, self._row_counts = state["term_names"], state["row_counts"]
         self.model.load_state_dict(state["model"], steps=self._steps_before + len(self._terms))
         self._optimizer.load_state_dict(state["optimizer"])
-        for group in self._optimizer.param_groups:  # how this device steps, not the one that the state comes from
-            group |= {"lr": self._learning_rate(self.schedule.lr), "capturable": self._on_gpu}
+        if isinstance(self._optimizer, torch.optim.Adam):
+            for group in self._optimizer.param_groups:  # how this device steps, not the one the state comes from
+                group |= {"lr": self._torchs_rate(self.schedule.lr), "capturable": self._on_gpu}
         self.objective.load_state_dict(state["objective"])
         self.histories, self.best_epochs = state["histories"], state["best_epochs"]
         self._best_risks, self.failures = state["best_risks"], state["failures"]
