@@ -79,8 +79,7 @@ def prior_kl(prior: Number, g: Tensor) -> Tensor:
     log_share = torch.logsumexp(logsigmoid(g), dim=-1) - math.log(g.shape[-1])
     log_rest = torch.logsumexp(logsigmoid(-g), dim=-1) - math.log(g.shape[-1])
     pi = prior if isinstance(prior, Tensor) else g.new_tensor(prior)
-    tiny = torch.finfo(g.dtype).tiny  # 0 log 0 is 0, of a prior that rounds to 0 or 1
-    return pi * (pi.clamp_min(tiny).log() - log_share) + (1 - pi) * ((1 - pi).clamp_min(tiny).log() - log_rest)
+    return torch.xlogy(pi, pi) - pi * log_share + torch.xlogy(1 - pi, 1 - pi) - (1 - pi) * log_rest
 
 
 def bernoulli_entropy(g: Tensor) -> Tensor:

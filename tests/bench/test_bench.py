@@ -87,7 +87,7 @@ def test_what_is_no_result_counts_as_not_done(tmp_path: Path) -> None:
         {"test_error": True},
         {"recovery_error": "abc"},
         {"recovery_error": -5},
-        {"val_risk": None},
+        {"val_risk": "0.1"},
         {"settings": None},
         {"sigma_history": None},
         {"history": {"loss": [1, 2], "lr": [1]}},
@@ -106,11 +106,17 @@ def test_what_is_no_result_counts_as_not_done(tmp_path: Path) -> None:
 def test_rows_of_other_defaults_are_not_mixed_in(tmp_path: Path) -> None:
     row = run(SPEC, device="cpu")
     other = replace(SPEC, seed=2)
-    append_row(tmp_path / "a.jsonl", row | {"settings": row["settings"] | {"lr": 0.5}})
+    old = {"settings": row["settings"] | {"lr": 0.5}, "time": "2020-01-01T00:00:00+00:00"}
+    append_row(tmp_path / "z.jsonl", row | old)  # an older row, though in the last file
     append_row(tmp_path / "a.jsonl", row | {"spec": other.digest, "seed": 2})
     with pytest.warns(PulabWarning, match="1 rows in .* other defaults"):
         assert [found["seed"] for found in rows_of([SPEC, other], tmp_path)] == [2]
-    assert is_current(SPEC, json.loads(json.dumps(row)))
+    assert rows_of([SPEC], tmp_path)[0]["settings"]["lr"] == 0.5  # shown, but to be run again
+    odd = replace(SPEC, params={"epochs": 1, "lr": 1 / 300})
+    append_row(tmp_path / "odd.jsonl", run(odd, device="cpu"))
+    (stored,) = rows_of([odd], tmp_path)
+    assert is_current(odd, stored)  # though its rate is rounded
+    assert not is_current(odd, stored | {"settings": stored["settings"] | {"weight_decay": 0.5}})
 
 
 def test_a_run_that_fails_does_not_stop_the_others() -> None:

@@ -100,10 +100,10 @@ class Scales(nn.Linear):
 
 
 class Draws(nn.Linear):
-    """Draws random numbers by itself."""
+    """Draws random numbers by itself, in evaluation, too."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(functional.dropout(x, 0.3, self.training))
+        return super().forward(functional.dropout(x, 0.3))
 
 
 class Reads(nn.Linear):
@@ -126,6 +126,31 @@ class Averages(nn.Linear):
         return super().forward(x - self.mean)
 
 
+class Branches(nn.Linear):
+    """Looks at values, in evaluation only."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = super().forward(x)
+        return out if self.training or out.sum() < 1e9 else -out
+
+
+class Masks(nn.Linear):
+    """Has a buffer, or none."""
+
+    def __init__(self, mask: torch.Tensor | None) -> None:
+        super().__init__(5, 1)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x if self.mask is None else x * self.mask)
+
+
+def hooked() -> nn.Module:
+    module = two_layers(nn.ReLU())
+    module.register_forward_hook(lambda module, args, out: 2 * out)
+    return module
+
+
 class Counts(nn.Linear):
     """Counts its passes."""
 
@@ -146,10 +171,11 @@ class Squares(nn.Module):
 class Tied(nn.Module):
     """Two layers, one weight."""
 
-    def __init__(self) -> None:
+    def __init__(self, tied: bool = True) -> None:
         super().__init__()
         self.a, self.b, self.out = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 1)
-        self.b.weight = self.a.weight
+        if tied:
+            self.b.weight = self.a.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.out(torch.relu(self.b(torch.tanh(self.a(x)))))
@@ -169,11 +195,14 @@ def two_layers(between: nn.Module, frozen: bool = False) -> nn.Module:
         (lambda: two_layers(nn.LeakyReLU(0.1)), lambda: two_layers(nn.LeakyReLU(0.5))),
         (lambda: two_layers(nn.ReLU()), lambda: two_layers(nn.ReLU(), frozen=True)),
         (lambda: Scales(1.0), lambda: Scales(3.0)),
+        (lambda: two_layers(nn.ReLU()), hooked),
+        (lambda: Masks(None), lambda: Masks(torch.tensor([1.0, 0, 1, 0, 1]))),
+        (lambda: Tied(False), Tied),
         *[
             (make, make)
             for make in (lambda: two_layers(nn.AlphaDropout(0.3)), lambda: Draws(5, 1), lambda: Reads(5, 1))
         ],
-        *[(make, make) for make in (Averages, lambda: Counts(5, 1), Tied)],
+        *[(make, make) for make in (Averages, lambda: Counts(5, 1), lambda: Branches(5, 1), Tied)],
     ],
 )
 def test_what_cannot_be_one_network_is_trained_apart(makers: Sequence[Callable[[], nn.Module]]) -> None:
@@ -241,7 +270,8 @@ def test_dropout_drops_its_share_and_never_the_same_twice() -> None:
     assert ((masks[0][:, 0] & masks[0][:, 1]).float().mean() - 0.09).abs() < 0.05  # and from unit to unit
     again = CountedDropout(0.3, seed=2, like=torch.zeros(1))
     assert ((masks[0] & (again(x) == 0)).float().mean() - 0.09).abs() < 0.01  # and from seed to seed
-    with counted_dropout(nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.3), nn.Dropout(0.3)), seed=1) as two:
+    two = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.3), nn.Dropout(0.3))
+    with counted_dropout(two, seed=1):
         _, first, second = two
         first(x)
         assert ((first(x) == 0) != (second(x) == 0)).any()  # and from one layer's second call to another's first

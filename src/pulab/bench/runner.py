@@ -1,6 +1,6 @@
 """From specs to rows."""
 
-import json
+import math
 import os
 import platform
 import signal
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -22,13 +23,13 @@ from pulab._validation import check_choice
 from pulab.bench.features import FEATURES, encoded
 from pulab.bench.methods import METHODS, Method
 from pulab.bench.spec import RunSpec
-from pulab.bench.store import Row
+from pulab.bench.store import Row, rounded
 from pulab.datasets import DATASETS, PUSample, Split, Trial
 from pulab.errors import InputError, TrainingError
 
 OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
 SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs of a fleet: one batched network, or networks side by side
-FLEET_BYTES = 4 * 2**30  # of the samples of a fleet
+FLEET_BYTES = 4 * 2**30  # of the samples of a fleet, which a device holds twice
 
 
 def ignore(runs: float) -> None:
@@ -162,7 +163,12 @@ def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
 def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
     """A list of records as a record of lists, which takes a third of the room; without the histograms."""
     names = [name for name in (history[0] if history else {}) if name not in ("epoch", "label_histogram")]
-    return {name: [record[name] for record in history] for name in names}
+    return {name: [_finite(record[name]) for record in history] for name in names}
+
+
+def _finite(value: Any) -> Any:
+    """None for what JSON cannot hold: the validation risk of an epoch that was not kept, say."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float, device: str) -> Row:
@@ -213,7 +219,7 @@ def settings(estimator: Any) -> Row:
 def is_current(spec: RunSpec, row: Row) -> bool:
     """Whether a row was made with today's defaults of what its spec leaves open; the digest does not know them."""
     today = settings(make_estimator(spec, prior=0.5))
-    return bool(row["settings"] == json.loads(json.dumps(today)))
+    return bool(row["settings"] == rounded(today))
 
 
 @lru_cache(maxsize=2)
@@ -233,6 +239,7 @@ def _circumstances(device: str) -> Row:
         "device": f"{device} ({name})",
         "versions": {"pulab": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "commit": _commit(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

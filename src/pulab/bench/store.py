@@ -19,7 +19,7 @@ def append_row(path: Path, row: Row) -> None:
     """Add a row and see it onto the disk. A line torn by a crash is closed first, so that it stays alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = {name: value for name, value in row.items() if name != "label_histogram"}  # large, and for pages only
-    line = json.dumps(_rounded(kept), separators=(",", ":"), allow_nan=False) + "\n"
+    line = json.dumps(rounded(kept), separators=(",", ":"), allow_nan=False) + "\n"
     with path.open("a+b") as file:
         if file.tell() and _last_byte(path) != b"\n":
             line = "\n" + line
@@ -56,28 +56,30 @@ def committed_rows() -> Path:
 
 
 def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
-    """The rows of just these runs among all that a folder holds, in the order of the runs; the last of each.
+    """The rows of just these runs among all that a folder holds, in the order of the runs; the youngest of each.
 
-    A row that does not hold what a run leaves behind counts as not done. So does one with other defaults than the last
-    row of the same experiment: the digest knows of what was set alone, and the two must not end up in one mean.
+    A row that does not hold what a run leaves behind counts as not done. So does one with other defaults than the
+    youngest row of the same experiment: the digest knows of what was set alone, and the two must not be in one mean.
     """
     wanted = {spec.digest: spec for spec in specs}
-    found: dict[str, Row] = {}
-    latest: dict[str, Row] = {}  # of each experiment: its settings
+    rows = []
     for path in sorted(path for path in folder.rglob("*.jsonl") if path.is_file()):
         for number, row in _numbered(path):
-            spec = wanted.get(str(row.get("spec")))
-            if spec is None:
-                continue
-            if _is_result(row):
-                found[spec.digest] = row | spec.as_row()
-                latest[_experiment(spec)] = row["settings"]
-            else:
-                _pass_over(path, number, "is not what a run leaves behind")
+            if str(row.get("spec")) in wanted:
+                if _is_result(row):
+                    rows.append(row)
+                else:
+                    _pass_over(path, number, "is not what a run leaves behind")
+    found: dict[str, Row] = {}
+    latest: dict[str, Row] = {}  # of each experiment: its settings
+    for row in sorted(rows, key=lambda row: str(row.get("time", ""))):  # the sort is stable: else in their order
+        spec = wanted[str(row["spec"])]
+        found[spec.digest] = row | spec.as_row()
+        latest[_experiment(spec)] = row["settings"]
     stale = [digest for digest in found if found[digest]["settings"] != latest[_experiment(wanted[digest])]]
     if stale:
         warnings.warn(
-            f"{len(stale)} rows in {folder} were made with other defaults than later ones of the same experiment, "
+            f"{len(stale)} rows in {folder} were made with other defaults than younger ones of the same experiment, "
             "and are passed over.",
             PulabWarning,
             stacklevel=2,
@@ -91,7 +93,7 @@ def _experiment(spec: RunSpec) -> str:
 
 def _is_result(row: Row) -> bool:
     errors: list[Any] = [row.get(name) for name in ("test_error", "recovery_error")]
-    risk = [row.get("val_risk")] if row.get("history") else []
+    risk = [row["val_risk"]] if row.get("val_risk") is not None else []
     return (
         all(_is_number(error) and 0 <= error <= 100 for error in errors)
         and all(map(_is_number, risk))
@@ -120,12 +122,12 @@ def _last_byte(path: Path) -> bytes:
         return file.read(1)
 
 
-def _rounded(value: Any) -> Any:
-    """Five significant digits: enough for every table, and small enough to commit."""
+def rounded(value: Any) -> Any:
+    """A value as a row holds it. Five significant digits: enough for every table, and small enough to commit."""
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value]
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value]

@@ -64,16 +64,17 @@ def progress(description: str, total: int) -> Iterator[Any]:
 
 
 def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
-    done, said, start = 0.0, 0, time.perf_counter()
+    start = time.perf_counter()
+    done, said, then = 0.0, 0, start
 
     def advance(more: float) -> None:
-        nonlocal done, said
+        nonlocal done, said, then
         done += more
-        twentieths = int(20 * done / total + 1e-6)
-        if twentieths > said:
-            said, took = twentieths, time.perf_counter() - start
-            left = took * (total - done) / done
-            note(f"{description}: {done:.0f} of {total}, {took:.0f} s, about {max(0.0, left):.0f} s left")
+        twentieths, now = int(20 * done / total + 1e-6), time.perf_counter()
+        if twentieths > said and (now - then > 5 or twentieths == 20):
+            said, then, took = twentieths, now, now - start
+            left = max(0.0, took * (total - done) / done)
+            note(f"{description}: {int(done + 1e-6)} of {total}, {took:.0f} s, about {left:.0f} s left")
 
     return advance
 

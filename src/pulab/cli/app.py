@@ -199,6 +199,8 @@ def bench_run(
     try:  # now, not after the first training
         out.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=out).close()
+        if (out / f"{recipe}.jsonl").exists():
+            (out / f"{recipe}.jsonl").open("a").close()
     except OSError as error:
         raise InputError(f"--out must be a folder that can be written to, got {out} ({error.strerror}).") from error
     by_digest = {spec.digest: spec for spec in specs}

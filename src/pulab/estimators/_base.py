@@ -375,15 +375,15 @@ def fit_tasks(
     waiting = {i: next(stage) for i, stage in enumerate(stages)}
     failures: list[TrainingError | None] = [None] * len(estimators)
     while waiting:
-        done = train(list(waiting.values()), batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
-        for (i, _), trained in zip(list(waiting.items()), done, strict=True):
-            del waiting[i]
+        jobs, waiting = waiting, {}
+        done = train(list(jobs.values()), batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
+        for i, trained in zip(jobs, done, strict=True):
             if trained.failure:
                 estimators[i]._forget()
                 failures[i] = TrainingError(trained.failure)
-                continue
-            with suppress(StopIteration):
-                waiting[i] = stages[i].send(trained)
+            else:
+                with suppress(StopIteration):
+                    waiting[i] = stages[i].send(trained)
     return failures
 
 

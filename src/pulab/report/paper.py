@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -67,8 +68,13 @@ def _chosen(cell: Cell, by_digest: Mapping[str, Row]) -> list[RunSpec]:
         return candidates[0]
     if any(len(done) < len(specs) for done, specs in zip(candidates, cell.candidates, strict=True)):
         return []
+
     # By validation risk alone; the test error of a candidate is not looked at until it is chosen.
-    return min(candidates, key=lambda specs: sum(by_digest[spec.digest]["val_risk"] for spec in specs))
+    def risk(specs: list[RunSpec]) -> float:
+        values = [by_digest[spec.digest]["val_risk"] for spec in specs]
+        return math.inf if None in values else sum(values)
+
+    return min(candidates, key=risk)
 
 
 def targets() -> dict[Key, tuple[float, float]]:
@@ -122,23 +128,28 @@ def _line(r: Result, others: Iterable[Result]) -> list[object]:
     spread = "" if r.std is None else f" ± {r.std:.2f}"
     difference = r.mean - r.paper_mean
     within = "yes" if abs(difference) <= r.paper_std else ("better" if difference < 0 else "no")
-    aim = "met" if _meets_aim(r, others) else "missed"
+    met = _meets_aim(r, others)
+    aim = "" if met is None else "met" if met else "missed"
     if _is_foreign(r.features):
         within = aim = ""
     return [*place, f"{r.mean:.2f}{spread}", r.n, paper, f"{difference:+.2f}", within, aim]
 
 
-def _meets_aim(r: Result, others: Iterable[Result]) -> bool:
+def _meets_aim(r: Result, others: Iterable[Result]) -> bool | None:
     """At most a standard deviation of the paper's above its mean.
 
     For `joint`, tuned, in Table 2 more: not above the paper's mean beyond our own standard error, and below every
-    other method on the same samplings.
+    other method on the same samplings; None where these have not been run.
     """
-    if r.mean is None or (r.table, r.setting) != (2, "tuned"):
-        return r.mean is not None and r.mean <= r.paper_mean + r.paper_std
+    if r.mean is None:
+        return None
+    if (r.table, r.setting) != (2, "tuned"):
+        return r.mean <= r.paper_mean + r.paper_std
     rivals = [o.mean for o in others if o.table == 2 and o.dataset == r.dataset and o.method != r.method]
-    standard_error = (r.std or 0.0) / r.n**0.5
-    return r.mean <= r.paper_mean + standard_error and all(mean is not None and r.mean < mean for mean in rivals)
+    known = [mean for mean in rivals if mean is not None]
+    if r.mean > min([r.paper_mean + (r.std or 0.0) / r.n**0.5, *known]):
+        return False
+    return True if rivals and len(known) == len(rivals) else None
 
 
 def features_note(found: Iterable[Cell | Result]) -> str:

@@ -23,7 +23,7 @@ class StackedAMSGrad:
         # The means of the gradient and of its square, and the largest of the latter so far.
         self._memory = [[torch.zeros_like(parameter) for _ in range(3)] for parameter in self._parameters]
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
+    def zero_grad(self) -> None:
         """Forget the gradients."""
         for parameter in self._parameters:
             parameter.grad = None

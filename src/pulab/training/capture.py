@@ -3,6 +3,7 @@
 import gc
 import warnings
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -41,6 +42,8 @@ class CapturedStep:
         self._refused = False
         self._draws = False  # from the generator that all models of this GPU share
 
+    _turn: ClassVar[torch.cuda.Event | None] = None  # of the last replay that drew random numbers
+
     def __call__(self, positions: Positions) -> Tensor:
         key = tuple(rows.shape[1] for rows in positions.values())
         if key in self._recordings:
@@ -56,16 +59,23 @@ class CapturedStep:
         graph, inputs, output = self._recordings[key]
         for name, rows in positions.items():
             inputs[name].copy_(rows)
+        if not self._draws:
+            graph.replay()
+            return output
+        # Recordings may read their seed from one place, which the next one overwrites: one after the other.
+        turn = CapturedStep._turn = CapturedStep._turn or torch.cuda.Event()  # type: ignore[no-untyped-call]
+        torch.cuda.current_stream().wait_event(turn)
         graph.replay()
-        if self._draws:  # all recordings read their seed from one place, and another stream is about to write there
-            torch.cuda.current_stream().synchronize()
+        turn.record()
         return output
 
     def _watched_step(self, positions: Positions) -> Tensor:
-        generator = cuda_generator(positions["u"].device)
-        drawn, before = generator.get_offset(), self._model.held()
+        generator, host = cuda_generator(positions["u"].device), torch.default_generator
+        drawn, drawn_on_host, before = generator.get_offset(), host.get_state(), self._model.held()
         output = self._step(positions)
         self._draws |= generator.get_offset() != drawn
+        if not torch.equal(host.get_state(), drawn_on_host):
+            self._refuse("the module draws random numbers on the CPU")
         changed = [name for name, value in self._model.held().items() if value is not before.get(name)]
         if changed:
             self._refuse(
@@ -99,6 +109,8 @@ class CapturedStep:
 
 def _wake_generator(device: torch.device) -> None:
     """After a failed recording torch's generator may go on believing that it is recorded; one that succeeds ends it."""
-    probe, stream = torch.zeros(1, device=device), torch.cuda.current_stream()
-    with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream, capture_error_mode="thread_local"):
-        probe += 1
+    probe, graph = torch.zeros(1, device=device), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize(device)
+    graph.capture_begin(capture_error_mode="thread_local")  # torch.cuda.graph would first empty a cache that is in use
+    probe += 1
+    graph.capture_end()

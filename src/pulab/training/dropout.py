@@ -43,7 +43,7 @@ class CountedDropout(nn.Module):
 
 
 @contextmanager
-def counted_dropout(module: nn.Module, seed: int) -> Iterator[nn.Module]:
+def counted_dropout(module: nn.Module, seed: int) -> Iterator[None]:
     """Within, every ``nn.Dropout`` of the module is a counted one; afterwards it is as it was."""
     like = next(module.parameters())
     swapped: list[tuple[nn.Module, str, nn.Module]] = []
@@ -54,7 +54,7 @@ def counted_dropout(module: nn.Module, seed: int) -> Iterator[nn.Module]:
                 own = (seed + (len(swapped) << 32)) % 2**63  # far apart: within a layer, calls are counted on from it
                 setattr(parent, name, CountedDropout(child.p, own, like).train(child.training))
     try:
-        yield module
+        yield
     finally:
         for parent, name, child in swapped:
             setattr(parent, name, child.train(parent.training))

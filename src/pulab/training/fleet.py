@@ -35,7 +35,7 @@ def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:
     """Groups of jobs that one batched network can stand for."""
     groups: dict[Any, list[list[int]]] = {}
     for i, job in enumerate(jobs):
-        of_a_kind = groups.setdefault(_kind(job), [])
+        of_a_kind = groups.setdefault((_kind(job), can_stack(job.module)), [])
         mine = next((group for group in of_a_kind if are_alike(jobs[group[0]].module, job.module)), None)
         if mine is None:
             of_a_kind.append([i])

@@ -270,13 +270,13 @@ class Training:
 
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
-        # For random numbers that a user's module draws by itself: they depend on the model and the step alone.
-        seed_global((self._own_draws + self._steps_before + len(self._terms)) % 2**63, self.device)
+        self._seed_own_draws()
         self._terms.append(self._take_step(positions).clone())
         self._row_counts.append(positions["u"].shape[1])
 
     def end_epoch(self) -> list[Record]:
         """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
+        self._seed_own_draws()
         self.epoch += 1
         extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
         risks = self._validation_risks()
@@ -290,12 +290,17 @@ class Training:
         self._terms, self._row_counts = [], []
         return records
 
+    def _seed_own_draws(self) -> None:
+        """For random numbers that a user's module draws by itself: they depend on the model and the step alone."""
+        seed_global((self._own_draws + self._steps_before + len(self._terms)) % 2**63, self.device)
+
     def _rates(self, epoch: int) -> list[float]:
         return [job.schedule.lr_at(epoch) for job in self.jobs]
 
     def _set_rates(self, rates: Sequence[float]) -> None:
         if isinstance(self._optimizer, StackedAMSGrad):
-            self._optimizer.lr.copy_(torch.tensor(rates, dtype=torch.float64))
+            # As torch's own has them, so that a model learns alike alone and in a fleet: in float32 on a GPU.
+            self._optimizer.lr.copy_(torch.tensor(rates, dtype=torch.float32 if self._on_gpu else torch.float64))
             return
         for group in self._optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -331,7 +336,7 @@ class Training:
         parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in positions.values()], dim=1)
         g = dict(zip(positions, parts, strict=True))
         step = self.objective.step(g, positions)
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad()
         step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
         self._optimizer.step()
         self.model.tick()
@@ -343,10 +348,11 @@ class Training:
         """Means over the rows of the epoch, for each model, read from the device once."""
         rows = torch.tensor(self._row_counts, dtype=torch.float64)[:, None, None]
         table = torch.stack(self._terms).double().cpu()  # steps × terms × models
-        for step, i in (~torch.isfinite(table).all(dim=1)).nonzero().tolist():
+        bad = ~torch.isfinite(table).all(dim=1)  # steps × models
+        for i in bad.any(dim=0).nonzero().flatten().tolist():
             self.failures[i] = self.failures[i] or (
-                f"the loss is no longer finite at epoch {self.epoch}, step {step + 1} of {len(table)}. "
-                "Lower lr, scale X, or look for extreme values in it."
+                f"the loss is no longer finite at epoch {self.epoch}, step {int(bad[:, i].nonzero()[0]) + 1} of "
+                f"{len(table)}. Lower lr, scale X, or look for extreme values in it."
             )
         means = (rows * table).sum(0) / rows.sum()
         return [
@@ -428,9 +434,10 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
     streams: list[Any] = [None] * len(trainings)
     if device.type == "cuda":
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize(device)
     threads = cpu_threads(max(training.work for training in trainings))
     with threads, fast_convolutions(device), _all_started(trainings):
+        if device.type == "cuda":  # what has been made so far was made on another stream
+            torch.cuda.synchronize(device)
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if not t.is_over]:
             with seeded(0, device):  # every step has a seed of its own; here the caller's state is put back
                 _run_epoch(going, on_epoch)

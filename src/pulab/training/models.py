@@ -72,7 +72,8 @@ class Model:
         """Go on from a kept state, after this many steps."""
         for name, value in self.state().items():
             value.copy_(state["weights"][name])
-        self._best = state["best"]
+        device = self.parameters()[0].device
+        self._best = {name: value.to(device) for name, value in state["best"].items()}
         self._set_passes(steps)
 
     def keep(self, improved: Sequence[bool]) -> None:
@@ -172,7 +173,7 @@ class StackedModel(Model):
 
 
 def are_alike(a: nn.Module, b: nn.Module) -> bool:
-    """Whether two modules differ in the values of their parameters only."""
+    """Whether two modules that can be stacked differ in the values of their parameters only."""
     layers = list(zip(a.named_modules(), b.named_modules(), strict=False))
     same_tree = len(list(a.modules())) == len(list(b.modules())) and all(
         name == other_name and type(layer) is type(other) for (name, layer), (other_name, other) in layers
@@ -187,26 +188,29 @@ def can_stack(module: nn.Module) -> bool:
     """Whether a module is of a kind that can be batched: few parameters, each its own, and no buffers or hooks."""
     parameters = list(module.parameters())
     tied = len(list(module.named_parameters(remove_duplicate=False))) > len(parameters)
-    hooked = any(
-        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks for layer in module.modules()
-    )
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    hooked = any(getattr(layer, name) for layer in module.modules() for name in hooks)
     stateless = not any(True for _ in module.buffers())
     return stateless and not tied and not hooked and sum(p.numel() for p in parameters) < 5_000_000
 
 
 def can_batch(module: nn.Module, rows: Tensor) -> bool:
-    """Whether a training pass of copies of a module, as one, succeeds on these rows and leaves nothing behind.
+    """Whether copies of a module can be trained and validated as one, tried on these rows, and leave nothing behind.
 
     It fails for a module that draws random numbers by itself, reads values back or branches on them, and leaves
     something behind where the module counts its passes, say.
     """
+    both = torch.stack([rows, rows])
     copies = [copy.deepcopy(module) for _ in range(2)]
     before = [copy.deepcopy(_attributes(layer)) for layer in copies[0].modules()]
     try:
         model = StackedModel(copies)
-        model.train(True)
-        with model.counted_dropout([0, 0]), torch.no_grad():
-            model.forward(torch.stack([rows, rows]))
+        with model.counted_dropout([0, 0]):
+            model.train(True)
+            model.forward(both).sum().backward()  # type: ignore[no-untyped-call]
+            model.train(False)
+            with torch.inference_mode():
+                model.forward(both)
     except Exception:  # whatever it is that batching does not allow
         return False
     return _same(before, [_attributes(layer) for layer in copies[0].modules()])
