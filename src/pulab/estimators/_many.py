@@ -82,7 +82,8 @@ def fit_many(
                 raise _named(error, i)
         return fitted
     todo = enumerate(zip(_copies(estimators), datasets, strict=True))
-    return list(Parallel(n_jobs)(delayed(_fit)(i, estimator, data, on_error) for i, (estimator, data) in todo))
+    strict = torch.are_deterministic_algorithms_enabled()
+    return list(Parallel(n_jobs)(delayed(_fit)(i, estimator, data, on_error, strict) for i, (estimator, data) in todo))
 
 
 def fit_in_step(
@@ -140,9 +141,10 @@ def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
     yield load
 
 
-def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str) -> Any:
+def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, strict: bool) -> Any:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(strict)  # a worker does not know
     try:
         return estimator.fit(**data)
     except TrainingError as error:
