@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -426,6 +427,31 @@ def test_a_module_that_keeps_something_from_pass_to_pass_is_not_recorded(module:
             clfs.append(clf.fit(data.X, data.s))
     losses = [[record["loss"] for record in clf.history_] for clf in clfs]
     assert np.allclose(*losses, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 1)), None),
+        (Averages(), "puts another mean in the place of the old one"),
+        (Counts(5, 1), "puts another passes in the place"),
+        (Draws(5, 1), "draws random numbers on the CPU"),
+    ],
+)
+def test_what_may_be_recorded(module: nn.Module, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording is tried the fourth time that batches of a size come, unless a step has shown that it must not be."""
+    tried: list[tuple[int, ...]] = []
+    monkeypatch.setattr(capture, "_said", set())
+    monkeypatch.setattr(capture, "cuda_generator", lambda device: SimpleNamespace(get_offset=lambda: 0))
+    monkeypatch.setattr(capture.CapturedStep, "_record", lambda self, key, positions: bool(tried.append(key)))
+    model = Model([module.train()])
+    step = capture.CapturedStep(lambda positions: model.forward(torch.zeros(1, 4, 5)), model)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for size in (3, 3, 2, 3, 2, 3, 2, 2):
+            assert step({"u": torch.zeros(1, size)}).shape == (1, 4)
+    assert tried == ([] if reason else [(3,), (2,)])
+    assert [reason in str(warning.message) for warning in caught] == ([True] if reason else [])
 
 
 def test_what_a_pass_leaves_behind_is_seen() -> None:
