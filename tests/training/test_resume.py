@@ -24,10 +24,10 @@ def norm_net() -> nn.Module:
 
 
 class Draws(nn.Linear):
-    """A module that draws random numbers by itself."""
+    """A module that draws random numbers by itself, in evaluation, too."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(F.dropout(x, 0.3, self.training))
+        return super().forward(F.dropout(x, 0.3))
 
 
 def drawing_net() -> nn.Module:
@@ -64,14 +64,16 @@ def finish(training: Training) -> None:
 
 
 def check_resuming(n: int, module: Any, stop: tuple[int, int], device: str = "cpu") -> None:
-    """In the current stream."""
+    """In the current stream; what others draw meanwhile must not matter."""
     epochs, steps = stop
+    torch.manual_seed(0)
     whole = _training(jobs(n, module, device))
     with whole.started():
         finish(whole)
 
     first = _training(jobs(n, module, device))
     with first.started():
+        torch.manual_seed(1)
         for _ in range(epochs):
             _run_epoch([(first, None)], lambda record, epochs: None)
         for positions in first.begin_epoch()[:steps] if steps >= 0 else []:
@@ -82,6 +84,7 @@ def check_resuming(n: int, module: Any, stop: tuple[int, int], device: str = "cp
     with again.started():
         again.load_state_dict(state)
         again.load_state_dict(again.state_dict())  # kept and loaded where it stands
+        torch.manual_seed(2)
         finish(again)
     for one, other in zip(whole.results(), again.results(), strict=True):
         assert one.history == other.history

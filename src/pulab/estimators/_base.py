@@ -382,7 +382,8 @@ def fit_tasks(
                 estimators[i]._forget()
                 failures[i] = TrainingError(trained.failure)
             else:
-                with suppress(StopIteration):
+                # Between trainings the module predicts, and may draw random numbers by itself.
+                with suppress(StopIteration), seeded(tasks[i].seeds["between"], tasks[i].device):
                     waiting[i] = stages[i].send(trained)
     return failures
 
