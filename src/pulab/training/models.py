@@ -174,14 +174,7 @@ class StackedModel(Model):
 
 def are_alike(a: nn.Module, b: nn.Module) -> bool:
     """Whether two modules that can be stacked differ in the values of their parameters only."""
-    layers = list(zip(a.named_modules(), b.named_modules(), strict=False))
-    same_tree = len(list(a.modules())) == len(list(b.modules())) and all(
-        name == other_name and type(layer) is type(other) for (name, layer), (other_name, other) in layers
-    )
-    return same_tree and all(
-        _same(_attributes(layer), _attributes(other)) and _look(layer) == _look(other)
-        for (_, layer), (_, other) in layers
-    )
+    return _anatomy(a) == _anatomy(b) and _same(*([_attributes(layer) for layer in m.modules()] for m in (a, b)))
 
 
 def can_stack(module: nn.Module) -> bool:
@@ -190,8 +183,8 @@ def can_stack(module: nn.Module) -> bool:
     tied = len(list(module.named_parameters(remove_duplicate=False))) > len(parameters)
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     hooked = any(getattr(layer, name) for layer in module.modules() for name in hooks)
-    stateless = not any(True for _ in module.buffers())
-    return stateless and not tied and not hooked and sum(p.numel() for p in parameters) < 5_000_000
+    small = sum(p.numel() for p in parameters) < 5_000_000
+    return small and not tied and not hooked and not list(module.buffers())
 
 
 def can_batch(module: nn.Module, rows: Tensor) -> bool:
@@ -224,8 +217,9 @@ def _attributes(layer: nn.Module) -> dict[str, Any]:
     return {name: value for name, value in vars(layer).items() if name not in _TORCHS_OWN}
 
 
-def _look(layer: nn.Module) -> list[Any]:
-    return [(n, p.shape, p.dtype, p.device, p.requires_grad) for n, p in layer.named_parameters(recurse=False)]
+def _anatomy(module: nn.Module) -> list[Any]:
+    layers = [(name, type(layer)) for name, layer in module.named_modules()]
+    return layers + [(name, p.shape, p.dtype, p.device, p.requires_grad) for name, p in module.named_parameters()]
 
 
 def _same(a: Any, b: Any) -> bool:
