@@ -356,6 +356,7 @@ def test_streams_on_a_gpu_equal_alone_to_the_bit() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_recorded_epoch_never_waits_for_the_device() -> None:
     clf = JointPUClassifier(prior=0.4, module=dropping_net, epochs=2, device="cuda", random_state=0)
     data = Blobs("case-control")
@@ -367,8 +368,8 @@ def test_a_recorded_epoch_never_waits_for_the_device() -> None:
         training.end_epoch()
         plan = training.begin_epoch()
         assert training._take_step._recordings  # the step is one piece
-        torch.cuda.set_sync_debug_mode("error")
         try:
+            torch.cuda.set_sync_debug_mode("error")
             for positions in plan:
                 training.take_step(positions)
         finally:
