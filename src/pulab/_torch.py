@@ -1,9 +1,11 @@
 """Device, number type and seeds: the little that pulab asks of torch's global state, and gives back."""
 
 import os
+import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
+from typing import Any
 
 import numpy as np
 import torch
@@ -76,6 +78,15 @@ def cpu_threads(work: int) -> Iterator[None]:
                 torch.set_num_threads(_one_thread["before"])
 
 
+def autocast(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
+    """Arithmetic in this number type, or, without one, as it is: also where the caller has switched autocast on.
+
+    Without torch's memory of weights it has cast, which the outermost autocast empties: within a caller's, every step
+    would see the weights of the first.
+    """
+    return torch.autocast(device.type, dtype, enabled=dtype is not None, cache_enabled=False)
+
+
 def fast_convolutions(device: torch.device) -> AbstractContextManager[None]:
     """Let cuDNN try all its kernels and keep the fastest, unless torch has been told to be deterministic."""
     if device.type != "cuda":
@@ -109,8 +120,10 @@ class Seeds:
 
 
 def seed_global(seed: int, device: torch.device) -> None:
-    """Global random numbers from this seed, of the CPU and of this GPU; torch.manual_seed would reseed every GPU."""
+    """Global random numbers from this seed: torch's, of the CPU and of this GPU alone, numpy's and Python's."""
     torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  # what a user's module may draw from
+    random.seed(seed)
     if device.type == "cuda":
         cuda_generator(device).manual_seed(seed)
 
@@ -122,9 +135,20 @@ def cuda_generator(device: torch.device) -> torch.Generator:
     return generator
 
 
+def host_generators() -> list[Any]:
+    """The states of the generators that code on the CPU draws from."""
+    numpys: Any = np.random.get_state()  # noqa: NPY002
+    return [torch.default_generator.get_state().tolist(), random.getstate(), numpys[1].tolist(), *numpys[2:]]
+
+
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Global random numbers (initial weights, dropout) from this seed, and the caller's state put back afterwards."""
     with _LOCK, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        pythons, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002
         seed_global(seed, device)
-        yield
+        try:
+            yield
+        finally:
+            random.setstate(pythons)
+            np.random.set_state(numpys)  # noqa: NPY002

@@ -121,7 +121,8 @@ def logits(module: nn.Module, x: Tensor) -> Tensor:
     out: Tensor = module(x)
     if not isinstance(out, Tensor):
         raise InputError(f"the module must give a tensor of one logit per row, got {type(out).__name__}.")
-    if out.shape not in (torch.Size([len(x)]), torch.Size([len(x), 1])):
+    squeezed = len(x) == 1 and out.ndim == 0  # by a module that drops all axes of one
+    if not squeezed and out.shape not in (torch.Size([len(x)]), torch.Size([len(x), 1])):
         raise InputError(
             f"the module must give one logit per row, shape ({len(x)},) or ({len(x)}, 1), got {tuple(out.shape)}. "
             "End it with a layer of one output."

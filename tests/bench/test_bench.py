@@ -92,15 +92,24 @@ def test_what_is_no_result_counts_as_not_done(tmp_path: Path) -> None:
         {"sigma_history": None},
         {"history": {"loss": [1, 2], "lr": [1]}},
         {"history": {"loss": [None, None]}},
+        {"history": {name: [*column, *column] for name, column in row["history"].items()}},  # of more epochs
+        {"test_error": 10**400},
+        {"val_risk": 10**400},
+        {"dataset": "another"},
+        {"method": "joint"},
+        {"seed": 2},
     ):
         (tmp_path / "a.jsonl").write_text(json.dumps(row | broken) + "\n")
-        with pytest.warns(PulabWarning, match="line 1 is not what a run leaves behind"):
+        with pytest.warns(PulabWarning, match="line 1 is not what its run leaves behind"):
             assert rows_of([SPEC], tmp_path) == []
     (tmp_path / "a.jsonl").write_text('{"spec": "another"}\n{"big": ' + "9" * 5000 + "}\n")
-    append_row(tmp_path / "a.jsonl", row | {"dataset": "mistaken"})
-    with pytest.warns(PulabWarning, match="line 2 is no row"):
+    with (tmp_path / "a.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row | {"device": "\u2028"}, ensure_ascii=False) + "\nneither\nnor\n")
+    with pytest.warns(PulabWarning, match=r"line 2 \(and 2 more\) is no row"):
         (found,) = rows_of([SPEC], tmp_path)
-    assert found["dataset"] == "digits"  # as the digest says
+    assert found["device"] == "\u2028"  # which some take for the end of a line
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8-sig")
+    assert len(rows_of([SPEC], tmp_path)) == 1
 
 
 def test_rows_of_other_defaults_are_not_mixed_in(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 import pulab
 from pulab.bench import METHODS, RECIPES, RunSpec, rows_of
-from pulab.cli import main
+from pulab.cli import _console, main
 from pulab.cli.app import app
 from pulab.datasets import DATASETS, PlainSampling
 from pulab.errors import PulabError
@@ -107,6 +108,9 @@ def test_demo(tmp_path: Path) -> None:
         (("bench", "show", "smoke", "--features", "elmo"), "is for the paper's recipes"),
         (("bench", "show", "paper-figure-2", "--format", "png"), "needs a file"),
         (("bench", "show", "paper-table-1", "--format", "svg"), "--format must be one of"),
+        (("bench", "show", "paper", "--json", "--format", "html"), "--json is short for --format json"),
+        (("bench", "show", "demo", "--out", "a.txt"), "--format, or the ending of --out, must be one of"),
+        (("bench", "show", "nosuch", "--format", "svg"), "recipe must be one of"),
     ],
 )
 def test_a_wrong_bench_call_is_one_line(
@@ -125,6 +129,37 @@ def test_a_page_goes_where_a_link_points(
     assert (tmp_path / "link.html").is_symlink()
     assert "digits" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+
+
+def test_where_a_bar_cannot_be_a_line_comes_every_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, *(50.0 * i for i in range(1, 2000))])
+    monkeypatch.setattr(_console.time, "perf_counter", lambda: next(clock))
+    with _console.progress("training", 1000) as advance:
+        for _ in range(6):
+            advance(1)
+    assert capsys.readouterr().err.splitlines() == [
+        f"training: {n} of 1000, {50 * n} s, about {50 * (1000 - n)} s left" for n in (2, 4, 6)
+    ]
+
+
+def test_a_page_on_stdout_is_what_it_says() -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "pulab",
+        "bench",
+        "show",
+        "paper-table-2",
+        "--datasets",
+        "20news",
+        "--format",
+        "html",
+    ]
+    latin = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    assert "±" in subprocess.run(words, capture_output=True, check=True, env=latin).stdout.decode()
+    assert "±" in subprocess.run([*words, "--out", "/dev/stdout"], capture_output=True, check=True).stdout.decode()
 
 
 def test_flags_are_as_they_were() -> None:
@@ -209,7 +244,9 @@ def test_a_run_goes_on_where_it_was(
     words = ("bench", "run", "smoke", "--device", "cpu", "--out", str(tmp_path))
     rows = tmp_path / "smoke.jsonl"
 
-    assert command(monkeypatch, capsys, *words)[0] == 0
+    code, _, err = command(monkeypatch, capsys, *words, "--methods", "nnpu")
+    assert code == 0
+    assert f"pulab bench show smoke --methods nnpu --rows {shlex.quote(str(tmp_path))}" in err
     whole = [json.loads(line) for line in rows.read_text().splitlines()]
     assert [row["seed"] for row in whole] == [0, 1, 2]
     code, _, err = command(monkeypatch, capsys, *words)

@@ -1,6 +1,7 @@
 """Alone or together: a fit gives the same result."""
 
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from pulab.estimators._base import BasePUClassifier, fit_tasks
 from pulab.nets import PreActBlock
 from pulab.training import Training, capture
 from pulab.training import fleet as fleet_module
+from pulab.training.dropout import counted_dropout
 from pulab.training.models import Model
 from tests.conftest import Blobs
 
@@ -195,6 +197,23 @@ class Tied(nn.Module):
         return self.out(torch.relu(self.b(torch.tanh(self.a(x)))))
 
 
+class Pads(nn.Module):
+    """Counts negative values, none of which is padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.out = nn.Embedding(6, 4, padding_idx=0), nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.table((x < 0).sum(1)))
+
+
+def uses_twice(twice: bool) -> nn.Module:
+    act = nn.Tanh()
+    layers = {"a": nn.Linear(5, 6), "act": act, "b": nn.Linear(6, 6), **({"again": act} if twice else {})}
+    return nn.Sequential(OrderedDict(**layers, out=nn.Linear(6, 1)))
+
+
 def two_layers(between: nn.Module, frozen: bool = False) -> nn.Module:
     module = nn.Sequential(nn.Linear(5, 6), between, nn.Linear(6, 1))
     module[0].requires_grad_(not frozen)
@@ -212,6 +231,8 @@ def two_layers(between: nn.Module, frozen: bool = False) -> nn.Module:
         (lambda: two_layers(nn.ReLU()), hooked),
         (lambda: Masks(None), lambda: Masks(torch.tensor([1.0, 0, 1, 0, 1]))),
         (lambda: Tied(False), Tied),
+        (lambda: uses_twice(True), lambda: uses_twice(False)),
+        (Pads, Pads),
         *[
             (make, make)
             for make in (lambda: two_layers(nn.AlphaDropout(0.3)), lambda: Draws(5, 1), lambda: Reads(5, 1))
@@ -277,32 +298,28 @@ def test_the_modules_come_back_as_they_were_made() -> None:
 
 
 def test_dropout_drops_its_share_and_never_the_same_twice() -> None:
-    from pulab.training.dropout import CountedDropout, counted_dropout
+    def dropped(p: float, seed: int, passes: int, x: torch.Tensor) -> torch.Tensor:
+        net = nn.Sequential(nn.Linear(1, 1), nn.Dropout(p))
+        with counted_dropout(net, seed) as (layer,):
+            layer.passes += passes
+            return layer(x)
 
-    layer = CountedDropout(0.3, seed=1, like=torch.zeros(1))
     x = torch.ones(400, 50)
-    masks = []
-    for _ in range(3):
-        masks.append(layer(x) == 0)
-        layer.passes += 1
+    masks = [dropped(0.3, 1, passes, x) == 0 for passes in range(3)]
     assert all(abs(mask.float().mean() - 0.3) < 0.02 for mask in masks)
     assert ((masks[0] & masks[1]).float().mean() - 0.09).abs() < 0.01  # independent from pass to pass
     assert ((masks[0][:, 0] & masks[0][:, 1]).float().mean() - 0.09).abs() < 0.05  # and from unit to unit
-    again = CountedDropout(0.3, seed=2, like=torch.zeros(1))
-    assert ((masks[0] & (again(x) == 0)).float().mean() - 0.09).abs() < 0.01  # and from seed to seed
+    assert ((masks[0] & (dropped(0.3, 2, 0, x) == 0)).float().mean() - 0.09).abs() < 0.01  # and from seed to seed
     two = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.3), nn.Dropout(0.3))
     with counted_dropout(two, seed=1):
         _, first, second = two
         first(x)
         assert ((first(x) == 0) != (second(x) == 0)).any()  # and from one layer's second call to another's first
-    out = layer(x)
+        assert torch.equal(first.eval()(x), x)
+    out = dropped(0.3, 1, 0, x)
     assert torch.allclose(out[out != 0], torch.tensor(1 / 0.7))
-    assert torch.equal(layer.eval()(x), x)
-    assert (CountedDropout(1.0, seed=1, like=torch.zeros(1))(x) == 0).all()
-    assert (
-        abs((CountedDropout(0.5, seed=1, like=torch.zeros(1))(x.bfloat16().repeat(50, 1)) == 0).double().mean() - 0.5)
-        < 1e-3
-    )
+    assert (dropped(1.0, 1, 0, x) == 0).all()
+    assert abs((dropped(0.5, 1, 0, x.bfloat16().repeat(50, 1)) == 0).double().mean() - 0.5) < 1e-3
 
 
 def test_fit_many_on_a_cpu() -> None:

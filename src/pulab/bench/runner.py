@@ -72,7 +72,7 @@ def _outcomes(
         except BrokenProcessPool as error:
             raise InputError(
                 "the processes that train ended early. If this is a script, call run_all below "
-                "`if __name__ == '__main__':`; if memory is short, pass fewer jobs, or jobs=1."
+                "`if __name__ == '__main__':`; if memory is short, pass fewer jobs, or jobs=1. What is done is kept."
             ) from error
         except BaseException:  # an error or Ctrl-C: nobody waits for what the others are at
             for worker in active_children():

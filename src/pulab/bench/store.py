@@ -1,7 +1,6 @@
 """Result rows: one JSON object a line, written the moment its run is done."""
 
 import json
-import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -34,7 +33,8 @@ def read_rows(paths: Iterable[Path]) -> list[Row]:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    torn = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").split("\n"), start=1):
         try:
             row = json.loads(line) if line.strip() else None
         except (ValueError, RecursionError):
@@ -42,11 +42,14 @@ def _numbered(path: Path) -> Iterator[tuple[int, Row]]:
         if isinstance(row, dict):
             yield number, row
         elif row is not None:
-            _pass_over(path, number, "is no row")
+            torn.append(number)
+    _pass_over(path, torn, "is no row")
 
 
-def _pass_over(path: Path, number: int, why: str) -> None:
-    warnings.warn(f"{path}, line {number} {why} and passed over.", PulabWarning, stacklevel=2)
+def _pass_over(path: Path, numbers: list[int], why: str) -> None:
+    if numbers:
+        more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""
+        warnings.warn(f"{path}, line {numbers[0]}{more} {why} and passed over.", PulabWarning, stacklevel=2)
 
 
 def committed_rows() -> Path:
@@ -64,12 +67,17 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
     wanted = {spec.digest: spec for spec in specs}
     rows = []
     for path in sorted(path for path in folder.rglob("*.jsonl") if path.is_file()):
+        damaged = []
         for number, row in _numbered(path):
-            if str(row.get("spec")) in wanted:
-                if _is_result(row):
+            spec = wanted.get(str(row.get("spec")))
+            if spec is not None:
+                if _is_result(row) and all(
+                    row.get(name) == getattr(spec, name) for name in ("dataset", "method", "seed")
+                ):
                     rows.append(row)
                 else:
-                    _pass_over(path, number, "is not what a run leaves behind")
+                    damaged.append(number)
+        _pass_over(path, damaged, "is not what its run leaves behind")
     found: dict[str, Row] = {}
     latest: dict[str, Row] = {}  # of each experiment: its settings
     for row in sorted(rows, key=lambda row: str(row.get("time", ""))):  # the sort is stable: else in their order
@@ -98,22 +106,23 @@ def _is_result(row: Row) -> bool:
         all(_is_number(error) and 0 <= error <= 100 for error in errors)
         and all(map(_is_number, risk))
         and isinstance(row.get("settings"), dict)
-        and all(_is_history(row.get(name)) for name in ("history", "sigma_history"))
+        and all(_is_history(row.get(name), row["settings"].get("epochs")) for name in ("history", "sigma_history"))
     )
 
 
-def _is_history(columns: Any) -> bool:
+def _is_history(columns: Any, epochs: int | None) -> bool:
     """Whether this is a record of lists of one length, the loss among them; empty for what is not trained by epochs."""
     if columns == {}:
         return True
     if not isinstance(columns, dict) or not all(isinstance(column, list) for column in columns.values()):
         return False
-    alike = len({len(column) for column in columns.values()}) == 1
+    lengths = {len(column) for column in columns.values()}
+    alike = len(lengths) == 1 and epochs in (None, *lengths)
     return alike and bool(columns.get("loss")) and all(map(_is_number, columns["loss"]))
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, float | int) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
 def _last_byte(path: Path) -> bytes:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from pulab.errors import InputError
+from pulab.errors import InputError, PulabWarning
 
 out = Console()
 err = Console(stderr=True)
@@ -48,7 +49,7 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Any]:
     """A bar on stderr, or now and then a line where that is a file; call what it yields with what is done since."""
-    if not err.is_terminal:
+    if not err.is_terminal or err.is_dumb_terminal:
         yield _lines_of_progress(description, total)
         return
     columns = [
@@ -71,7 +72,7 @@ def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
         nonlocal done, said, then
         done += more
         twentieths, now = int(20 * done / total + 1e-6), time.perf_counter()
-        if twentieths > said and (now - then > 5 or twentieths == 20):
+        if (twentieths > said and (now - then > 5 or twentieths == 20)) or now - then > 60:
             said, then, took = twentieths, now, now - start
             left = max(0.0, took * (total - done) / done)
             note(f"{description}: {int(done + 1e-6)} of {total}, {took:.0f} s, about {left:.0f} s left")
@@ -107,8 +108,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file all at once, or not at all, and say so."""
     raw = content.encode() if isinstance(content, str) else content
     target = path.resolve()  # what a link points to, not the link
-    if target.exists() and not target.is_file():  # a pipe or a device
-        target.write_bytes(raw)
+    if path.exists() and not path.is_file():  # a pipe or a device
+        path.write_bytes(raw)
     else:
         unfinished = target.with_name(f"{target.name}.part")
         try:
@@ -116,7 +117,19 @@ def write_whole(path: Path, content: str | bytes) -> None:
             unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
-    err.print(f"wrote {path}", markup=False)
+    note(f"wrote {path}")
+
+
+def format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Our own in one line, without the place in our code."""
+    if issubclass(category, PulabWarning):
+        return f"pulab: warning: {message}\n"
+    return _format_warning(message, category, filename, lineno, line)
+
+
+_format_warning = warnings.formatwarning
 
 
 def fail(error: BaseException) -> int:

@@ -3,6 +3,7 @@
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
@@ -35,6 +36,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every letter of a table
+    warnings.formatwarning = console.format_warning
     for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C does: what is half written goes
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:  # as nohup asks for
             signal.signal(getattr(signal, name), _end)
@@ -211,7 +213,8 @@ def bench_run(
     if deterministic:
         be_deterministic()
     _run(left, device, lambda row: append_row(out / f"{recipe}.jsonl", row))
-    console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe} --rows {out}")
+    same = _options(datasets=datasets, methods=methods, trials=trials, features=features, rows=out)
+    console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe}{same}")
 
 
 @bench.command("show")
@@ -234,9 +237,12 @@ def bench_show(
     from pulab.bench.paper import ENCODER, FIGURES
     from pulab.report.show import FORMATS, PICTURES, show
 
-    ending = out.suffix.removeprefix(".") if out else ""
-    form = "json" if as_json else form or ending or "md"
-    check_choice("--format", form, (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS)
+    specs = _specs(recipe, datasets, methods, trials, features)
+    if as_json and form not in (None, "json"):
+        raise InputError(f"--json is short for --format json, got --format {form} with it. Pass one of them.")
+    known = (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS
+    form = form or ("json" if as_json else out.suffix.removeprefix(".").lower() if out and out.suffix else "md")
+    check_choice("--format, or the ending of --out," if out else "--format", form, known)
     if form == "png" and out is None:
         raise InputError("a PNG needs a file to go to. Pass --out figure.png.")
     if out is not None:
@@ -244,18 +250,23 @@ def bench_show(
     if rows is not None and rows.is_file():
         raise InputError(f"--rows must be a folder, got the file {rows}. Pass the folder that it lies in.")
     folder = rows or committed_rows()
-    specs = _specs(recipe, datasets, methods, trials, features)
     found = rows_of(specs, folder)
     if not found:
-        asked = {"datasets": datasets, "methods": methods, "trials": trials, "features": features, "out": rows}
-        same = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in asked.items() if value is not None)
+        same = _options(datasets=datasets, methods=methods, trials=trials, features=features, out=rows)
         then = "" if rows else ", then pass --rows runs"
         raise InputError(f"{folder} holds no such rows. Run `pulab bench run {recipe}{same}`{then}.")
     shown = show(recipe, specs, found, form, trials or 10, features or ENCODER)
-    if out is None:
-        print(str(shown).rstrip("\n"))
-    else:
+    if out is not None:
         console.write_whole(out, shown)
+    elif form in ("html", "svg"):  # which say themselves how they are encoded
+        sys.stdout.buffer.write(str(shown).encode())
+    else:
+        print(str(shown).rstrip("\n"))
+
+
+def _options(**given: object) -> str:
+    """Options as they would be typed."""
+    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
 
 
 def _specs(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from pulab._torch import Seeds, resolve_device, resolve_dtype, seeded
 from pulab._validation import (
@@ -197,9 +198,11 @@ class BasePUClassifier(PUClassifier):
     def __getstate__(self) -> dict[str, Any]:
         # Pickles go where there may be no GPU.
         state: dict[str, Any] = super().__getstate__()
-        return {
-            name: copy.deepcopy(value).cpu() if isinstance(value, nn.Module) and name.endswith("_") else value
-            for name, value in state.items()
+        fitted = {name: value for name, value in state.items() if isinstance(value, nn.Module) and name.endswith("_")}
+        return state | {
+            name: copy.deepcopy(module).cpu()
+            for name, module in fitted.items()
+            if any(p.device.type != "cpu" for p in module.parameters())
         }
 
     # From arrays to a fitted module ----------------------------------------------------------------------------
@@ -326,12 +329,17 @@ class BasePUClassifier(PUClassifier):
     def _new_module(self, task: Task, stage: str) -> nn.Module:
         with seeded(task.seeds["weights" + stage], task.device):
             try:
-                module = self._make_module().to(task.device, task.dtype)
-                if len(self.row_shape_) == 3:
-                    module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+                module = self._make_module()
+                if any(p.is_complex() for p in module.parameters() if not is_lazy(p)):
+                    raise InputError("the module has complex parameters, which cannot be trained. Use two real ones.")
+                module = module.to(task.device, task.dtype)
                 # A look at two rows: a module that does not fit fails here, a lazy one gets its parameters.
+                module.eval()
+                rows = task.rows[torch.arange(2, device=task.device)]
                 with torch.no_grad():
-                    out = logits(module.eval(), task.rows[torch.arange(2, device=task.device)])
+                    out = logits(module, rows)
+                    if len(self.row_shape_) == 3:
+                        use_channels_last(module, rows)
             except PulabError:
                 raise
             except Exception as error:
@@ -339,6 +347,8 @@ class BasePUClassifier(PUClassifier):
                 raise InputError(f"the module fails on rows of shape {self.row_shape_}: {reason}.") from error
         if not out.is_floating_point() or not any(p.requires_grad for p in module.parameters()):
             raise InputError("the module must have parameters to learn and give floating-point logits.")
+        if any(map(is_lazy, module.parameters())):
+            raise InputError("the module has lazy parameters that a pass in evaluation mode does not give a size.")
         return module
 
     def _make_module(self) -> nn.Module:
@@ -349,7 +359,14 @@ class BasePUClassifier(PUClassifier):
             module = module()
         if not isinstance(module, nn.Module):
             raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
-        return copy.deepcopy(module)  # of a function's result too: it may give out the same one every time
+        try:
+            made = copy_module(module)  # of a function's result too: it may give out the same one every time
+        except Exception as error:
+            if module is not self.module:
+                return module
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"the module cannot be copied: {reason}. Pass a function that makes one.") from error
+        return made
 
     def _progress(self) -> AbstractContextManager[OnEpoch]:
         if not self.verbose:
@@ -388,9 +405,41 @@ def fit_tasks(
     return failures
 
 
+def copy_module(module: nn.Module) -> nn.Module:
+    """A copy with the hooks on gradients, which ``deepcopy`` leaves behind."""
+    with torch.no_grad():  # or the parameters of a scripted module would be copies within a graph
+        made = copy.deepcopy(module)
+    for theirs, ours in zip(module.parameters(), made.parameters(), strict=True):
+        ours.requires_grad_(theirs.requires_grad)
+        for hook in (theirs._backward_hooks or {}).values():
+            ours.register_hook(hook)  # type: ignore[no-untyped-call]
+    return made
+
+
+def use_channels_last(module: nn.Module, rows: Tensor) -> None:
+    """Put a module's weights in the order that makes convolutions 1.2 × faster on a CPU (more on a GPU), if it can.
+
+    One that looks at its rows by ``view`` cannot.
+    """
+    in_default_order = {p: p.data for p in module.parameters() if p.ndim == 4}
+    for parameter in in_default_order:
+        parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    try:
+        module(rows.contiguous(memory_format=torch.channels_last))
+    except RuntimeError:
+        for parameter, values in in_default_order.items():
+            parameter.data = values
+
+
 def draw_seed(random_state: Any) -> int:
     """The one number that a fit draws from its random state."""
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    try:
+        state = check_random_state(random_state)
+    except ValueError as error:
+        raise InputError(
+            f"random_state must be a whole number, a numpy RandomState or None, got {random_state!r}."
+        ) from error
+    return int(state.randint(2**31 - 1))
 
 
 def make_streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:

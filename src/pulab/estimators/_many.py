@@ -144,7 +144,8 @@ def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
 def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, strict: bool) -> Any:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(strict)  # a worker does not know
+    if strict != torch.are_deterministic_algorithms_enabled():  # a worker does not know
+        torch.use_deterministic_algorithms(strict)
     try:
         return estimator.fit(**data)
     except TrainingError as error:

@@ -79,7 +79,8 @@ function drawCurves(place, panels) {
     const area = make("rect", { x: LEFT, y: TOP, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM, fill: "transparent" }, svg);
     area.addEventListener("pointermove", (event) => {
       const at = area.getBoundingClientRect();
-      const epoch = 1 + Math.round(((event.clientX - at.left) / at.width) * (epochs - 1));
+      const along = Math.min(Math.max((event.clientX - at.left) / at.width, 0), 1);
+      const epoch = 1 + Math.round(along * (epochs - 1));
       pointer.setAttribute("x1", x(epoch));
       pointer.setAttribute("x2", x(epoch));
       pointer.setAttribute("visibility", "visible");

@@ -5,7 +5,7 @@ from typing import Any
 
 from pulab.report import figures
 from pulab.report._page import render
-from pulab.report.paper import Curve
+from pulab.report.paper import LEGEND, Curve
 from pulab.report.tables import cells
 
 
@@ -35,7 +35,8 @@ def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve]) 
         for panel in dict.fromkeys(curve.panel for curve in curves)
     ]
     still = figures.figure_2(curves) if curves else ""
-    return render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still)
+    legend = LEGEND if any("aim" in section.header for section in sections) else ""
+    return render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still, legend=legend)
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -51,7 +51,8 @@ def show(
         else [Section("", *tables.by_dataset(rows))]
     )
     if form == "md":
-        return "\n\n".join(_markdown(section, titled=len(sections) > 1) for section in sections)
+        legend = [paper.LEGEND] if cells else []
+        return "\n\n".join([*(_markdown(section, titled=len(sections) > 1) for section in sections), *legend])
     from pulab.report.html import results_page
 
     return results_page(recipe, sections, curves)

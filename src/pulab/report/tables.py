@@ -65,7 +65,8 @@ def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> tu
         trials = {cell.n for cell in chosen if cell.dataset == dataset}
         errors = [str(found.get((dataset, method), "–")) for method in methods]
         lines.append([dataset, *errors, "/".join(map(str, sorted(trials)))])
-    return ["", *methods, "n"], lines
+    name = f"{metric.replace('_', ' ')}, %" if metric in METRICS else metric
+    return [name, *methods, "n"], lines
 
 
 def by_method(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -19,7 +19,8 @@ class StackedAMSGrad:
         self.lr = lr
         self._weight_decay = weight_decay
         self._parameters = list(parameters)
-        self._steps = torch.zeros((), dtype=torch.float64, device=lr.device)
+        # Of each parameter: as torch does, only those steps count that had a gradient for it.
+        self._steps = torch.zeros(len(self._parameters), dtype=torch.float64, device=lr.device)
         # The means of the gradient and of its square, and the largest of the latter so far.
         self._memory = [[torch.zeros_like(parameter) for _ in range(3)] for parameter in self._parameters]
 
@@ -31,14 +32,16 @@ class StackedAMSGrad:
     @torch.no_grad()
     def step(self) -> None:
         """Move every parameter that has a gradient."""
-        self._steps += 1
-        rate = self.lr / (1 - BETA1**self._steps)
-        root = (1 - BETA2**self._steps).sqrt()
-        for parameter, (mean, square, largest) in zip(self._parameters, self._memory, strict=True):
-            if parameter.grad is None:
-                continue
+        moved = [i for i, parameter in enumerate(self._parameters) if parameter.grad is not None]
+        for i in moved:
+            self._steps[i] += 1
+        rates = self.lr / (1 - BETA1 ** self._steps[:, None])
+        roots = (1 - BETA2**self._steps).sqrt()
+        for i in moved:
+            parameter, rate, root, (mean, square, largest) = self._parameters[i], rates[i], roots[i], self._memory[i]
             each = (-1, *(1,) * (parameter.ndim - 1))
-            gradient = parameter.grad + self._weight_decay.to(parameter.dtype).view(each) * parameter
+            gradient = self._weight_decay.to(parameter.dtype).view(each) * parameter
+            gradient += parameter.grad  # type: ignore[arg-type]
             mean.lerp_(gradient, 1 - BETA1)
             square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
             torch.maximum(largest, square, out=largest)

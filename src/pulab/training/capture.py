@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pulab._torch import cuda_generator
+from pulab._torch import cuda_generator, host_generators
 from pulab.errors import PulabWarning
 from pulab.training.models import Model
 
@@ -70,11 +70,11 @@ class CapturedStep:
         return output
 
     def _watched_step(self, positions: Positions) -> Tensor:
-        generator, host = cuda_generator(positions["u"].device), torch.default_generator
-        drawn, drawn_on_host, before = generator.get_offset(), host.get_state(), self._model.held()
+        generator = cuda_generator(positions["u"].device)
+        drawn, drawn_on_host, before = generator.get_offset(), host_generators(), self._model.held()
         output = self._step(positions)
         self._draws |= generator.get_offset() != drawn
-        if not torch.equal(host.get_state(), drawn_on_host):
+        if host_generators() != drawn_on_host:
             self._refuse("the module draws random numbers on the CPU")
         changed = [name for name, value in self._model.held().items() if value is not before.get(name)]
         if changed:

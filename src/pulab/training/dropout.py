@@ -1,16 +1,19 @@
 """Dropout that is a function of seed and step, so that a model drops the same units alone and in a fleet."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from pulab.errors import InputError
 
 # Constants of the 64-bit finaliser of MurmurHash3, as signed numbers; multiplication wraps around.
 _MIX1, _MIX2, _STRIDE = -0xAE502812AA7333, -0x3B314601E57A13AD, -0x61C8864680B583EB
 
 
-class CountedDropout(nn.Module):
+class CountedDropout(nn.Dropout):
     """Dropout whose mask is a hash of a seed, the number of the pass and the place of the unit.
 
     torch's own draws from one generator for all models of a device, so that what a model drops would depend on its
@@ -19,18 +22,33 @@ class CountedDropout(nn.Module):
 
     seed: Tensor
     passes: Tensor
+    calls: int  # within a pass: a layer that is used twice must not drop the same units twice
+    calls_before: int  # in the forward pass, once the backward pass has begun
 
-    def __init__(self, p: float, seed: int, like: Tensor) -> None:
-        super().__init__()
-        self.p = p
-        self.calls = 0  # within a pass: a layer that is used twice must not drop the same units twice
+    @classmethod
+    @contextmanager
+    def in_place_of(cls, layer: Any, seed: int, device: torch.device) -> Iterator[None]:
+        """Within, this ``nn.Dropout`` is a counted one: the same object, so that hooks and other ways to it hold."""
+        layer.__class__ = cls
+        layer.calls = layer.calls_before = 0
         for name, value in (("seed", seed), ("passes", 0)):
-            value_on_device = torch.tensor(value, dtype=torch.int64, device=like.device)
-            self.register_buffer(name, value_on_device, persistent=False)
+            layer.register_buffer(name, torch.tensor(value, dtype=torch.int64, device=device), persistent=False)
+        try:
+            yield
+        finally:
+            for name in ("calls", "calls_before", "seed", "passes"):
+                delattr(layer, name)
+            layer.__class__ = nn.Dropout
 
     def forward(self, x: Tensor) -> Tensor:
+        """Zeros and larger values, in training."""
         if not self.training or self.p == 0:
             return x
+        if self.calls_before > 1:
+            raise InputError(
+                "a dropout layer that is used more than once in a pass cannot be checkpointed: which mask is to be "
+                "computed again is not known. Give each use a layer of its own."
+            )
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
         if torch.compiler.is_compiling():  # or it would fold the product below into numbers beyond 64 bits
             place = (place ^ self.seed) ^ self.seed
@@ -39,22 +57,17 @@ class CountedDropout(nn.Module):
         for factor in (_MIX1, _MIX2):
             h = (h ^ ((h >> 33) & 0x7FFFFFFF)) * factor
         kept = ((h >> 40) & 0xFFFFFF) >= round(self.p * 2**24)  # in whole numbers: bfloat16 would round the share
-        return x * kept * (1 / (1 - self.p) if self.p < 1 else 0.0)
+        scale = 1 / (1 - self.p) if self.p < 1 else 0.0
+        return x.mul_(kept).mul_(scale) if self.inplace else x * kept * scale
 
 
 @contextmanager
-def counted_dropout(module: nn.Module, seed: int) -> Iterator[None]:
+def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropout]]:
     """Within, every ``nn.Dropout`` of the module is a counted one; afterwards it is as it was."""
-    like = next(module.parameters())
-    swapped: list[tuple[nn.Module, str, nn.Module]] = []
-    for parent in list(module.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child) is nn.Dropout:
-                swapped.append((parent, name, child))
-                own = (seed + (len(swapped) << 32)) % 2**63  # far apart: within a layer, calls are counted on from it
-                setattr(parent, name, CountedDropout(child.p, own, like).train(child.training))
-    try:
-        yield
-    finally:
-        for parent, name, child in swapped:
-            setattr(parent, name, child.train(parent.training))
+    device = next(module.parameters()).device
+    layers: list[Any] = [layer for layer in module.modules() if type(layer) is nn.Dropout]
+    with ExitStack() as stack:
+        for i, layer in enumerate(layers, 1):
+            own = (seed + (i << 32)) % 2**63  # far apart: within a layer, calls are counted on from it
+            stack.enter_context(CountedDropout.in_place_of(layer, own, device))
+        yield layers

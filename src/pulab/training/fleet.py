@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pulab._torch import seeded
 from pulab.training.loop import Job, OnEpoch, Trained, Training, ignore, run_in_step
 from pulab.training.models import are_alike, can_batch, can_stack
 from pulab.training.rows import Stream
@@ -51,7 +52,11 @@ def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:
 def _can_batch(job: Job) -> bool:
     streams = [*job.streams.values(), *(job.validation or {}).values()]
     dense = all(stream.rows.sparse is None for stream in streams)
-    return dense and can_stack(job.module) and can_batch(job.module, streams[0].rows[streams[0].index[0, :2]])
+    if not dense or not can_stack(job.module):
+        return False
+    u = job.streams["u"]
+    with seeded(0, job.device):
+        return can_batch(job.module, u.rows[u.index[0, :32]])
 
 
 def _kind(job: Job) -> Any:

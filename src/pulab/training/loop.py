@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from pulab._torch import Seeds, cpu_threads, fast_convolutions, seed_global, seeded
+from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
+from pulab.errors import InputError, PulabError
 from pulab.training.amsgrad import StackedAMSGrad
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
 from pulab.training.models import Model, StackedModel
@@ -171,6 +172,7 @@ class Training:
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
         self._steps_before = 0  # of epochs that have ended
+        self._begun = False  # whether a step has been taken by this object
         self._own_draws = first.seeds["own-draws"]
 
     @contextmanager
@@ -193,7 +195,10 @@ class Training:
 
     def _look_for_nan(self) -> None:
         for i, (job, risk) in enumerate(zip(self.jobs, self._best_risks, strict=True)):
-            whole = all(bool(torch.isfinite(weights).all()) for weights in job.module.parameters())
+            learned = [
+                weights for weights in job.module.parameters() if weights.requires_grad
+            ]  # a mask may be infinite
+            whole = all(bool(torch.isfinite(weights).all()) for weights in learned)
             if not whole or (self.validation is not None and self.epoch and not math.isfinite(risk)):
                 self.failures[i] = self.failures[i] or (
                     "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
@@ -271,7 +276,8 @@ class Training:
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
         self._seed_own_draws()
-        self._terms.append(self._take_step(positions).clone())
+        terms = self._take_step(positions) if self._begun else self._first_step(positions)
+        self._terms.append(terms.clone())
         self._row_counts.append(positions["u"].shape[1])
 
     def end_epoch(self) -> list[Record]:
@@ -293,6 +299,23 @@ class Training:
     def _seed_own_draws(self) -> None:
         """For random numbers that a user's module draws by itself: they depend on the model and the step alone."""
         seed_global((self._own_draws + self._steps_before + len(self._terms)) % 2**63, self.device)
+
+    def _first_step(self, positions: Positions) -> Tensor:
+        """A module that cannot be trained shows it here."""
+        try:
+            terms = self._take_step(positions)
+        except (PulabError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"the module fails in training: {reason}.") from error
+        if all(parameter.grad is None for parameter in self.model.parameters()):
+            raise InputError(
+                "the module's output does not depend on its parameters. If it holds a function that reaches back to "
+                "the module, a copy still reaches the original: write it as a method."
+            )
+        self._begun = True
+        return terms
 
     def _rates(self, epoch: int) -> list[float]:
         return [job.schedule.lr_at(epoch) for job in self.jobs]
@@ -331,11 +354,12 @@ class Training:
         self.model.begin_pass()
         # All streams in one forward pass: BatchNorm sees them together, as the paper's code does.
         x = torch.cat([self.streams[name][rows] for name, rows in positions.items()], dim=1)
-        with torch.autocast(self.device.type, self.schedule.autocast, enabled=self.schedule.autocast is not None):
+        with autocast(self.device, self.schedule.autocast):
             out = self.model.forward(x)
         parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in positions.values()], dim=1)
         g = dict(zip(positions, parts, strict=True))
         step = self.objective.step(g, positions)
+        self.model.begin_backward()
         self._optimizer.zero_grad()
         step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
         self._optimizer.step()
@@ -367,7 +391,7 @@ class Training:
         g = {
             name: predict_stream(self.model, stream, self.schedule.autocast) for name, stream in self.validation.items()
         }
-        with torch.inference_mode():
+        with torch.no_grad():
             risks: list[float] = self.objective.validation_risk(g).tolist()
         return risks
 
@@ -384,7 +408,10 @@ class Training:
             self.model.keep(improved)
 
     def state_dict(self) -> dict[str, Any]:
-        """The whole state of the training between two steps, copied: all that must be kept to go on exactly."""
+        """The whole state of the training between two steps, copied: all that must be kept to go on exactly.
+
+        Of a module these are parameters and buffers; plain attributes that it changes as it goes are not among them.
+        """
         return copy.deepcopy(
             {
                 "epoch": self.epoch,
@@ -435,7 +462,7 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
     if device.type == "cuda":
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
     threads = cpu_threads(max(training.work for training in trainings))
-    with threads, fast_convolutions(device), _all_started(trainings):
+    with threads, autocast(device, None), fast_convolutions(device), _all_started(trainings):
         if device.type == "cuda":  # what has been made so far was made on another stream
             torch.cuda.synchronize(device)
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if not t.is_over]:
@@ -471,12 +498,13 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
                 torch.cuda.synchronize(trainings[0].device)
 
 
-def predict_stream(model: Model, stream: Stream, autocast: torch.dtype | None = None) -> Tensor:
+def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None) -> Tensor:
     """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
-    device = stream.index.device.type
-    numbers = 2**22 if device == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
+    device = stream.index.device
+    numbers = 2**22 if device.type == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
     at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
-    with torch.inference_mode(), torch.autocast(device, autocast, enabled=autocast is not None):
+    # Not inference_mode: what a module keeps of such a pass could not be used in training.
+    with torch.no_grad(), autocast(device, dtype):
         parts = [model.forward(stream[part]) for part in torch.split(stream.positions(), at_once, dim=1)]
         return torch.cat(parts, dim=1).to(stream.rows.dtype)
 

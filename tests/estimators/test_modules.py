@@ -1,0 +1,397 @@
+"""Modules as people write them: what torch would train, pulab trains."""
+
+import pickle
+import random
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from pulab import NNPUClassifier
+from pulab.errors import InputError
+from pulab.estimators._base import fit_tasks
+from pulab.training.models import can_batch
+from tests.conftest import Blobs
+
+
+def fitted(module: object, X: np.ndarray | None = None, **changes: object) -> NNPUClassifier:
+    data = Blobs("case-control")
+    settings = {"prior": 0.4, "epochs": 3, "lr": 0.01, "random_state": 0, "device": "cpu"} | changes
+    return NNPUClassifier(module=module, **settings).fit(data.X if X is None else X, data.s)
+
+
+def weights(clf: NNPUClassifier) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in clf.module_.parameters()])
+
+
+class ViewNet(nn.Module):
+    """Flattens by ``view``, which rows in channels_last do not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(2, 4, 3), nn.Linear(36, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(self.conv(x))
+        return self.out(h.view(h.size(0), -1))
+
+
+class Volumes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.out = nn.Conv3d(1, 2, 2), nn.Linear(32, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.conv(x.unsqueeze(1)).flatten(1))
+
+
+class Masked(nn.Linear):
+    """A mask of infinities among the parameters."""
+
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.mask = nn.Parameter(torch.tensor([0.0, 0, 0, 0, -torch.inf]), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x * torch.exp(self.mask))
+
+
+class Bank(nn.Linear):
+    """A buffer that grows."""
+
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.register_buffer("bank", torch.zeros(1, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.bank = torch.cat([self.bank, x.detach()[:1]])
+        return super().forward(x - self.bank.mean(0))
+
+
+class Table(nn.Linear):
+    """Keeps a table, and makes a larger one when a larger batch comes."""
+
+    table: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.table is None or len(self.table) < len(x):
+            self.table = torch.linspace(0.5, 1.5, len(x), dtype=x.dtype)[:, None]
+        return super().forward(x * self.table[: len(x)])
+
+
+class Energy(nn.Module):
+    """Differentiates in its forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.energy = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (force,) = torch.autograd.grad(self.energy(x).sum(), x, create_graph=True)
+        return force.sum(1)
+
+
+class Keeps(nn.Linear):
+    """Holds on to its last output, with the graph behind it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = super().forward(x)
+        return self.last
+
+
+class Squeezes(nn.Linear):
+    def train(self, mode: bool = True) -> None:
+        super().train(mode)  # and returns nothing
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).squeeze()
+
+
+class LazyNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.LazyLinear(6), nn.LazyBatchNorm1d(), nn.LazyLinear(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+
+def old_weight_norm() -> nn.Module:
+    return nn.Sequential(nn.utils.weight_norm(nn.Linear(5, 4)), nn.ReLU(), nn.Linear(4, 1))
+
+
+def lazy_images() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(1))
+
+
+def scripted() -> nn.Module:
+    return torch.jit.script(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1)))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (ViewNet, (2, 5, 5)),
+        (Volumes, (3, 5, 3)),
+        (lazy_images, (2, 5, 5)),
+        *[(make, (5,)) for make in (Masked, Bank, Energy, LazyNorm, old_weight_norm, scripted)],
+        *[(partial(kind, 5, 1), (5,)) for kind in (Table, Keeps, Squeezes)],
+    ],
+)
+@pytest.mark.parametrize("validation_fraction", [0.2, 0])
+def test_is_trained_scored_and_pickled(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], validation_fraction: float
+) -> None:
+    data = Blobs("case-control")
+    X = np.resize(data.X, (len(data.X), *shape)) if len(shape) > 1 else data.X
+    if len(shape) > 1:
+        X += 2.0 * data.y_true[:, None, None, None]
+    clf = fitted(make, X, validation_fraction=validation_fraction, epochs=8)
+    assert clf.history_[-1]["loss"] < 0.9 * clf.history_[0]["loss"]
+    scores = clf.decision_function(X)
+    assert clf.decision_function(X[:1]).shape == (1,)
+    if not isinstance(clf.module_, torch.jit.ScriptModule):
+        assert np.array_equal(pickle.loads(pickle.dumps(clf)).decision_function(X), scores)
+
+
+class Block(nn.Module):
+    """One network, written in different ways."""
+
+    def __init__(self, way: str = "plain") -> None:
+        super().__init__()
+        self.way = way
+        self.a, self.drop, self.out = nn.Linear(5, 16), nn.Dropout(0.5, inplace=way == "in place"), nn.Linear(16, 1)
+        self.seen: list[int] = []
+        self.steps = [self.a, self.drop, self.out]
+        if way == "hook":
+            self.drop.register_forward_hook(lambda layer, args, out: self.seen.append(len(out)))
+
+    def body(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.sin(self.a(x))
+        if self.way == "in place":
+            self.drop(h)  # for its effect
+            return self.out(h)
+        assert isinstance(self.drop, nn.Dropout)
+        return self.out(self.drop(h))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "checkpoint":
+            return checkpoint(self.body, x, use_reentrant=False)
+        if self.way == "list":
+            a, drop, out = self.steps
+            return out(drop(torch.sin(a(x))))
+        return self.body(x)
+
+
+@pytest.mark.parametrize("way", ["checkpoint", "list", "in place", "hook"])
+def test_dropout_is_the_same_however_it_is_reached(way: str) -> None:
+    """Checkpoints compute a pass again: they must drop what was dropped."""
+    plain, other = fitted(Block), fitted(lambda: Block(way))
+    assert torch.equal(weights(plain), weights(other))
+    assert not torch.equal(weights(plain), weights(fitted(lambda: nn.Sequential(nn.Linear(5, 16), nn.Linear(16, 1)))))
+    assert type(other.module_.drop) is nn.Dropout
+    assert not {"calls", "seed", "passes"} & {*vars(other.module_.drop), *other.module_.drop._buffers}
+
+
+def test_a_checkpointed_layer_that_is_used_twice_is_refused() -> None:
+    class Twice(Block):
+        def body(self, x: torch.Tensor) -> torch.Tensor:
+            return self.out(self.drop(torch.sin(self.a(self.drop(x)))))
+
+    fitted(Twice)
+    with pytest.raises(InputError, match="used more than once in a pass cannot be checkpointed"):
+        fitted(lambda: Twice("checkpoint"))
+
+
+def test_hooks_on_gradients_are_kept() -> None:
+    module = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1))
+    module[0].weight.register_hook(torch.zeros_like)
+    for given in (module, lambda: module):
+        clf = fitted(given, weight_decay=0.0)
+        assert torch.equal(clf.module_[0].weight, module[0].weight)
+        assert not torch.equal(clf.module_[2].weight, module[2].weight)
+
+
+class PythonDraws(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * (1.0 + self.training * random.random())
+
+
+class NumpyDraws(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * float(1.0 + self.training * np.random.rand())  # noqa: NPY002
+
+
+@pytest.mark.parametrize("kind", [PythonDraws, NumpyDraws])
+def test_random_numbers_from_elsewhere_are_the_fits_own(kind: type[nn.Linear]) -> None:
+    def estimators() -> list[NNPUClassifier]:
+        return [NNPUClassifier(prior=0.4, epochs=2, module=lambda: kind(5, 1), random_state=i) for i in range(3)]
+
+    data = Blobs("case-control")
+    alone = [clf.fit(data.X, data.s) for clf in estimators()]
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    expected = random.Random(5).random(), np.random.RandomState(5).rand()
+    for how in ({"batched": True}, {"side_by_side": 3}):
+        many = estimators()
+        fit_tasks(many, [clf._prepare(data.X, data.s) for clf in many], **how)
+        assert all(torch.equal(weights(one), weights(other)) for one, other in zip(alone, many, strict=True))
+    assert (random.random(), np.random.rand()) == expected  # noqa: NPY002
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_callers_autocast_changes_nothing(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulab._torch._cpu_has_bfloat16", lambda: True)
+    net = lambda: nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))  # noqa: E731
+    outside = fitted(net, dtype=dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = fitted(net, dtype=dtype)
+    assert torch.equal(weights(outside), weights(inside))
+
+
+class Centres(nn.Linear):
+    """What a row gets depends on the rows beside it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = super().forward(x)
+        return out - out.mean()
+
+
+class Wrong(torch.autograd.Function):
+    """A gradient that batching gets wrong."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: object, inputs: object, output: object) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * (2.0 if gradient.ndim == 3 else 1.0)
+
+    @staticmethod
+    def vmap(info: object, in_dims: tuple[int], x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return Wrong.apply(x), in_dims[0]
+
+
+class WronglyBatched(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Wrong.apply(super().forward(x))
+
+
+def test_what_batching_would_change_is_not_batched() -> None:
+    rows = torch.linspace(-1, 1, 60).view(12, 5)
+    assert can_batch(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 1)), rows)
+    assert not can_batch(Centres(5, 1), rows)
+    assert not can_batch(nn.Sequential(nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 1)), rows)
+    assert not can_batch(WronglyBatched(5, 1), rows)
+
+
+class Skips(nn.Linear):
+    """Has a layer that only some batches go through."""
+
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.extra = nn.Linear(5, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + (self.extra(x) if len(x) % 2 else 0.0)
+
+
+def test_a_layer_that_some_steps_pass_by_learns_alike_in_a_fleet() -> None:
+    def estimators() -> list[NNPUClassifier]:
+        shared = {"prior": 0.4, "epochs": 4, "module": Skips, "dtype": "float64", "batch_size_u": 29, "device": "cpu"}
+        return [NNPUClassifier(lr=lr, random_state=i, **shared) for i, lr in enumerate((0.01, 0.03, 0.1))]
+
+    data = Blobs("case-control")
+    many = estimators()
+    fit_tasks(many, [clf._prepare(data.X, data.s) for clf in many], batched=True)
+    for one, other in zip(estimators(), many, strict=True):
+        assert (weights(one.fit(data.X, data.s)) - weights(other)).abs().max() < 1e-12
+
+
+class ReachesBack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(5, 1)
+        self.f = lambda x: self.a(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.f(x)
+
+
+class LazyHead(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.head = nn.LazyLinear(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + (self.head(x) if self.training else 0.0)
+
+
+class Complex(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(5, dtype=torch.cfloat))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * self.w).real.sum(1)
+
+
+def embeds() -> nn.Module:
+    class Embeds(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(4, 1, sparse=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.table((x[:, 0] > 0).long())
+
+    return Embeds()
+
+
+def kept_output() -> nn.Module:
+    module = Keeps(5, 1)
+    module(torch.zeros(1, 5))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (ReachesBack, "does not depend on its parameters"),
+        (LazyHead, "lazy parameters that a pass in evaluation mode"),
+        (Complex, "complex parameters"),
+        (embeds, "fails in training: .*sparse gradients"),
+        (kept_output(), r"cannot be copied: .*Pass a function that makes one\.$"),
+        (lambda: nn.Sequential(nn.Linear(5, 4), nn.Linear(3, 1)), "fails on rows of shape"),
+    ],
+)
+def test_what_cannot_be_trained_gets_one_clear_error(module: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fitted(module)
+
+
+def test_functional_dropout_is_the_fits_own_too() -> None:
+    class Functional(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(functional.dropout(x, 0.5, self.training))
+
+    before = torch.get_rng_state()
+    one, other = (fitted(lambda: Functional(5, 1)) for _ in range(2))
+    assert torch.equal(weights(one), weights(other))
+    assert torch.equal(before, torch.get_rng_state())
