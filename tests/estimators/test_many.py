@@ -337,6 +337,10 @@ def test_fit_many_on_a_cpu() -> None:
     assert largest_difference(twins[1], shared.fit(data[0].X, data[0].s)) == 0
     with pytest.raises(ValueError, match=r"fit does not take \['x_val'\]"):
         fit_many(estimators[:1], [{"X": data[0].X, "y": data[0].s, "x_val": data[0].X}])
+    with pytest.raises(ValueError, match=r"^estimators\[1\]: lr must be"):
+        fit_many(
+            [estimators[0], clone(estimators[1]).set_params(lr=-1)], [{"X": data[0].X, "y": data[0].s}] * 2, n_jobs=1
+        )
     with pytest.raises(ValueError, match="a data set per estimator"):
         fit_many(estimators, [])
     with pytest.raises(ValueError, match="a dict with X and y"):

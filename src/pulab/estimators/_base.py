@@ -423,7 +423,7 @@ def use_channels_last(module: nn.Module, rows: Tensor) -> None:
     """
     in_default_order = {p: p.data for p in module.parameters() if p.ndim == 4}
     for parameter in in_default_order:
-        parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        parameter.data = parameter.data.to(memory_format=torch.channels_last)  # `contiguous` passes one channel by
     try:
         module(rows.contiguous(memory_format=torch.channels_last))
     except RuntimeError:

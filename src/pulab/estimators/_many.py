@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from pulab._torch import resolve_device
 from pulab._validation import check_choice, check_number
-from pulab.errors import InputError, TrainingError
-from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks
+from pulab.errors import InputError, PulabError, TrainingError
+from pulab.estimators._base import BasePUClassifier, Task, draw_seed, fit_tasks
 from pulab.training import Record
 
 LOAD = 2**30  # numbers in the rows of fits that are trained together; batched, they are on the device twice
@@ -107,7 +107,7 @@ def fit_in_step(
     for together in _loads(datasets):
         mine = [fitted[i] for i in together]
         with torch.inference_mode(False), torch.enable_grad():
-            tasks = [estimator._prepare(**datasets[i]) for i, estimator in zip(together, mine, strict=True)]
+            tasks = [_prepare(i, estimator, datasets[i]) for i, estimator in zip(together, mine, strict=True)]
             # Batched arithmetic depends on the company in its last bits.
             batched = tasks[0].device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
             failures = fit_tasks(mine, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
@@ -148,13 +148,20 @@ def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error:
         torch.use_deterministic_algorithms(strict)
     try:
         return estimator.fit(**data)
-    except TrainingError as error:
-        if on_error == "raise":
+    except (TrainingError, InputError) as error:
+        if on_error == "raise" or isinstance(error, InputError):
             raise _named(error, i) from None
         return error
     finally:
         torch.set_num_threads(threads)
 
 
-def _named(error: TrainingError, i: int) -> TrainingError:
-    return TrainingError(f"estimators[{i}]: {error}")
+def _prepare(i: int, estimator: BasePUClassifier, data: Mapping[str, Any]) -> Task:
+    try:
+        return estimator._prepare(**data)
+    except InputError as error:
+        raise _named(error, i) from None
+
+
+def _named(error: PulabError, i: int) -> PulabError:
+    return type(error)(f"estimators[{i}]: {error}")
