@@ -1,6 +1,7 @@
 """Device, number type and seeds: the little that pulab asks of torch's global state, and gives back."""
 
 import os
+import pickle
 import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -81,8 +82,8 @@ def cpu_threads(work: int) -> Iterator[None]:
 def autocast(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     """Arithmetic in this number type, or, without one, as it is: also where the caller has switched autocast on.
 
-    Without torch's memory of weights it has cast, which the outermost autocast empties: within a caller's, every step
-    would see the weights of the first.
+    Without torch's memory of weights it has cast: only the outermost autocast empties it, and ours lasts as long as the
+    training, so that every step would see the weights of the first.
     """
     return torch.autocast(device.type, dtype, enabled=dtype is not None, cache_enabled=False)
 
@@ -137,17 +138,17 @@ def cuda_generator(device: torch.device) -> torch.Generator:
 
 def host_generators() -> list[Any]:
     """The states of the generators that code on the CPU draws from."""
-    numpys: Any = np.random.get_state()  # noqa: NPY002
-    return [torch.default_generator.get_state().tolist(), random.getstate(), numpys[1].tolist(), *numpys[2:]]
+    numpys = pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002
+    return [torch.default_generator.get_state().tolist(), random.getstate(), numpys]
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Global random numbers (initial weights, dropout) from this seed, and the caller's state put back afterwards."""
     with _LOCK, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        pythons, numpys = random.getstate(), np.random.get_state()  # noqa: NPY002
-        seed_global(seed, device)
+        pythons, numpys = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002
         try:
+            seed_global(seed, device)
             yield
         finally:
             random.setstate(pythons)

@@ -29,5 +29,10 @@ class TrainingError(PulabError, RuntimeError):
     """Training cannot go on, for example because the loss is no longer a finite number."""
 
 
+def in_one_line(error: BaseException) -> str:
+    """What another library says, short enough to go into a sentence of ours."""
+    return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+
+
 class PulabWarning(UserWarning):
     """Something was done that the user may not expect; the message says what and why."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pulab import __version__
 from pulab._validation import Scaler
 from pulab.calibration import PUCalibrator
-from pulab.errors import InputError, ModelFileError
+from pulab.errors import InputError, ModelFileError, in_one_line
 
 FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
@@ -232,7 +232,7 @@ def damage_is_told(folder: Path) -> Iterator[None]:
     except InputError:  # what the caller can mend, such as a missing module
         raise
     except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
+        reason = in_one_line(error)
         line = f"the model in {folder} cannot be read: {reason}. Fit it again, or copy it anew."
         raise ModelFileError(line) from error
 
@@ -352,7 +352,13 @@ def _network(classifier: Any, state: dict[str, Array]) -> Any:
         net = classifier._make_module()
     tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
     net.load_state_dict(tensors, strict=True, assign=True)
-    return net.eval()
+    net.eval()
+    if len(classifier.row_shape_) == 3:  # files know of no order but the default one
+        from pulab.estimators._base import use_channels_last
+
+        with torch.no_grad():
+            use_channels_last(net, torch.zeros(2, *classifier.row_shape_, dtype=next(net.parameters()).dtype))
+    return net
 
 
 def _cpu() -> Any:

@@ -4,6 +4,8 @@ import pickle
 import random
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from torch.utils.checkpoint import checkpoint
 from pulab import NNPUClassifier
 from pulab.errors import InputError
 from pulab.estimators._base import fit_tasks
-from pulab.training.models import can_batch
+from pulab.persistence import load_model, save_model
+from pulab.training.models import Model, are_alike, can_batch, can_stack
 from tests.conftest import Blobs
 
 
@@ -186,13 +189,15 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.way == "checkpoint":
             return checkpoint(self.body, x, use_reentrant=False)
+        if self.way == "two checkpoints":
+            return checkpoint(lambda x: checkpoint(self.body, x, use_reentrant=False), x, use_reentrant=False)
         if self.way == "list":
             a, drop, out = self.steps
             return out(drop(torch.sin(a(x))))
         return self.body(x)
 
 
-@pytest.mark.parametrize("way", ["checkpoint", "list", "in place", "hook"])
+@pytest.mark.parametrize("way", ["checkpoint", "two checkpoints", "list", "in place", "hook"])
 def test_dropout_is_the_same_however_it_is_reached(way: str) -> None:
     """Checkpoints compute a pass again: they must drop what was dropped."""
     plain, other = fitted(Block), fitted(lambda: Block(way))
@@ -215,20 +220,31 @@ def test_a_checkpointed_layer_that_is_used_twice_is_refused() -> None:
 def test_hooks_on_gradients_are_kept() -> None:
     module = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1))
     module[0].weight.register_hook(torch.zeros_like)
+    module[0].bias.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", torch.zeros_like(p)))
     for given in (module, lambda: module):
         clf = fitted(given, weight_decay=0.0)
         assert torch.equal(clf.module_[0].weight, module[0].weight)
+        assert torch.equal(clf.module_[0].bias, module[0].bias)
         assert not torch.equal(clf.module_[2].weight, module[2].weight)
+    assert not can_stack(module)
+    module[0].requires_grad_(False)
+    assert not fitted(module).module_[0].weight.requires_grad
 
 
 class PythonDraws(nn.Linear):
+    seen: ClassVar[list[float]] = []
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) * (1.0 + self.training * random.random())
+        self.seen.append(random.random())
+        return super().forward(x) * (1.0 + self.training * self.seen[-1])
 
 
 class NumpyDraws(nn.Linear):
+    seen: ClassVar[list[float]] = []
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) * float(1.0 + self.training * np.random.rand())  # noqa: NPY002
+        self.seen.append(float(np.random.rand()))  # noqa: NPY002
+        return super().forward(x) * (1.0 + self.training * self.seen[-1])
 
 
 @pytest.mark.parametrize("kind", [PythonDraws, NumpyDraws])
@@ -237,7 +253,10 @@ def test_random_numbers_from_elsewhere_are_the_fits_own(kind: type[nn.Linear]) -
         return [NNPUClassifier(prior=0.4, epochs=2, module=lambda: kind(5, 1), random_state=i) for i in range(3)]
 
     data = Blobs("case-control")
+    kind.seen.clear()
     alone = [clf.fit(data.X, data.s) for clf in estimators()]
+    assert len(set(kind.seen)) > 0.9 * len(kind.seen) > 50  # every step of every one its own
+    assert not can_batch(kind(5, 1), torch.zeros(4, 5))
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
     expected = random.Random(5).random(), np.random.RandomState(5).rand()
@@ -252,10 +271,14 @@ def test_random_numbers_from_elsewhere_are_the_fits_own(kind: type[nn.Linear]) -
 def test_the_callers_autocast_changes_nothing(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulab._torch._cpu_has_bfloat16", lambda: True)
     net = lambda: nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))  # noqa: E731
-    outside = fitted(net, dtype=dtype)
+    outside = fitted(net, dtype=dtype, epochs=6)
     with torch.autocast("cpu", torch.bfloat16):
-        inside = fitted(net, dtype=dtype)
+        inside = fitted(net, dtype=dtype, epochs=6)
     assert torch.equal(weights(outside), weights(inside))
+    exact = fitted(net, dtype="float64", epochs=6)
+    differs = (weights(outside) - weights(exact)).abs().max()
+    assert (differs > 1e-4) == (dtype == "bfloat16")
+    assert [r["loss"] for r in outside.history_] == pytest.approx([r["loss"] for r in exact.history_], rel=0.1)
 
 
 class Centres(nn.Linear):
@@ -299,6 +322,81 @@ def test_what_batching_would_change_is_not_batched() -> None:
     assert not can_batch(Centres(5, 1), rows)
     assert not can_batch(nn.Sequential(nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 1)), rows)
     assert not can_batch(WronglyBatched(5, 1), rows)
+    small = nn.Sequential(WronglyBatched(5, 5), nn.Linear(5, 5), nn.Linear(5, 1))
+    small[1].weight.data *= 1e-3  # so that the wrong gradients are small beside the others
+    assert not can_batch(small, rows)
+    assert not can_batch(Counts(5, 1), rows)
+    assert not can_batch(nn.Linear(5, 1), rows[:1])  # who knows
+    shared = nn.Dropout(0.5)
+    nets = [
+        nn.Sequential(nn.Linear(5, 5), a, nn.Linear(5, 1), b) for a, b in ((shared, shared), (nn.Dropout(0.5), shared))
+    ]
+    assert not are_alike(*nets)
+
+
+class Counts(nn.Linear):
+    passes = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        return super().forward(x)
+
+
+def test_a_buffer_that_has_grown_since_the_best_epoch_is_put_back() -> None:
+    model = Model([Bank()])
+    model.keep([True])
+    model.forward(torch.ones(1, 4, 5))
+    assert len(model.modules[0].bank) == 2
+    model.restore_best()
+    assert len(model.modules[0].bank) == 1
+    with pytest.raises(RuntimeError, match="size"):
+        model.load_state_dict(Model([nn.Linear(4, 1)]).state_dict(), steps=0)
+
+
+class Mine(nn.Dropout):
+    """A dropout of the user's own, which drops nothing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_only_torchs_own_dropout_is_counted() -> None:
+    odd = nn.Dropout(0.5)
+    odd.seed = 3  # of its owner's
+    nets = [nn.Sequential(nn.Linear(5, 4), between, nn.Linear(4, 1)) for between in (Mine(), nn.Identity(), odd)]
+    for net in nets[1:]:
+        net.load_state_dict(nets[0].state_dict())
+    mine, plain, with_seed = map(fitted, nets)
+    assert torch.equal(weights(mine), weights(plain))
+    assert not torch.equal(weights(with_seed), weights(plain))
+    assert with_seed.module_[1].seed == 3
+
+
+def test_after_an_error_the_layers_are_what_they_were() -> None:
+    seen: list[Block] = []
+
+    class Breaks(Block):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(self)
+            if self.training and len(seen) > 5:
+                raise KeyboardInterrupt
+            return super().forward(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(Breaks)
+    assert type(seen[-1].drop) is nn.Dropout
+    assert vars(seen[-1].drop).keys() == vars(nn.Dropout()).keys()
+
+
+def test_convolutions_are_in_the_fast_order(tmp_path: Path) -> None:
+    """Also after a model has been on disk; and weights of one channel, which are in both orders at once."""
+    X = np.random.default_rng(0).normal(size=(460, 1, 8, 8))
+    net = partial(nn.Sequential, nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(64, 1))
+    clf = fitted(net, X)
+    loaded = load_model(save_model(clf, tmp_path / "model"), module=net)
+    for module in (clf.module_, loaded.module_):
+        assert [module[i].weight.stride(1) for i in (0, 2)] == [1, 1]
+    assert np.array_equal(loaded.decision_function(X), clf.decision_function(X))
 
 
 class Skips(nn.Linear):
@@ -378,6 +476,7 @@ def kept_output() -> nn.Module:
         (Complex, "complex parameters"),
         (embeds, "fails in training: .*sparse gradients"),
         (kept_output(), r"cannot be copied: .*Pass a function that makes one\.$"),
+        ((lambda kept: lambda: kept)(kept_output()), r"cannot be copied: .*Pass a function that makes one\.$"),
         (lambda: nn.Sequential(nn.Linear(5, 4), nn.Linear(3, 1)), "fails on rows of shape"),
     ],
 )

@@ -71,9 +71,7 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
         for number, row in _numbered(path):
             spec = wanted.get(str(row.get("spec")))
             if spec is not None:
-                if _is_result(row) and all(
-                    row.get(name) == getattr(spec, name) for name in ("dataset", "method", "seed")
-                ):
+                if _is_result(row, spec):
                     rows.append(row)
                 else:
                     damaged.append(number)
@@ -99,11 +97,12 @@ def _experiment(spec: RunSpec) -> str:
     return replace(spec, seed=0).digest
 
 
-def _is_result(row: Row) -> bool:
+def _is_result(row: Row, spec: RunSpec) -> bool:
     errors: list[Any] = [row.get(name) for name in ("test_error", "recovery_error")]
     risk = [row["val_risk"]] if row.get("val_risk") is not None else []
     return (
-        all(_is_number(error) and 0 <= error <= 100 for error in errors)
+        all(row.get(name) == getattr(spec, name) for name in ("dataset", "method", "seed"))
+        and all(_is_number(error) and 0 <= error <= 100 for error in errors)
         and all(map(_is_number, risk))
         and isinstance(row.get("settings"), dict)
         and all(_is_history(row.get(name), row["settings"].get("epochs")) for name in ("history", "sigma_history"))
@@ -122,6 +121,7 @@ def _is_history(columns: Any, epochs: int | None) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    # Not by math.isfinite, which fails on 10**400.
     return isinstance(value, float | int) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 

@@ -72,7 +72,7 @@ def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
         nonlocal done, said, then
         done += more
         twentieths, now = int(20 * done / total + 1e-6), time.perf_counter()
-        if (twentieths > said and (now - then > 5 or twentieths == 20)) or now - then > 60:
+        if (twentieths > said and (now - then > 5 or twentieths == 20)) or (done > 0 and now - then > 60):
             said, then, took = twentieths, now, now - start
             left = max(0.0, took * (total - done) / done)
             note(f"{description}: {int(done + 1e-6)} of {total}, {took:.0f} s, about {left:.0f} s left")

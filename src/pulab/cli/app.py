@@ -241,7 +241,8 @@ def bench_show(
     if as_json and form not in (None, "json"):
         raise InputError(f"--json is short for --format json, got --format {form} with it. Pass one of them.")
     known = (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS
-    form = form or ("json" if as_json else out.suffix.removeprefix(".").lower() if out and out.suffix else "md")
+    ending = out.suffix.removeprefix(".").lower() if out else ""
+    form = form or ("json" if as_json else ending or "md")
     check_choice("--format, or the ending of --out," if out else "--format", form, known)
     if form == "png" and out is None:
         raise InputError("a PNG needs a file to go to. Pass --out figure.png.")

@@ -28,7 +28,7 @@ from pulab._validation import (
     check_rows,
     hold_out,
 )
-from pulab.errors import InputError, PulabError, PulabWarning, TrainingError
+from pulab.errors import InputError, PulabError, PulabWarning, TrainingError, in_one_line
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
@@ -95,6 +95,7 @@ SHARED_DOCS = {
         has instructions for it: for large networks.
     device : {"auto", "cpu", "cuda"} or torch.device
     random_state : int, RandomState or None
+        While a fit runs, the global generators of torch, numpy and Python are seeded by it; then they are put back.
     verbose : int
         Above 0: a progress bar.
 """,
@@ -198,11 +199,10 @@ class BasePUClassifier(PUClassifier):
     def __getstate__(self) -> dict[str, Any]:
         # Pickles go where there may be no GPU.
         state: dict[str, Any] = super().__getstate__()
-        fitted = {name: value for name, value in state.items() if isinstance(value, nn.Module) and name.endswith("_")}
         return state | {
-            name: copy.deepcopy(module).cpu()
-            for name, module in fitted.items()
-            if any(p.device.type != "cpu" for p in module.parameters())
+            name: copy.deepcopy(value).cpu()
+            for name, value in state.items()
+            if name.endswith("_") and isinstance(value, nn.Module) and next(value.parameters()).device.type != "cpu"
         }
 
     # From arrays to a fitted module ----------------------------------------------------------------------------
@@ -343,7 +343,7 @@ class BasePUClassifier(PUClassifier):
             except PulabError:
                 raise
             except Exception as error:
-                reason = " ".join(str(error).split())[:200]
+                reason = in_one_line(error)
                 raise InputError(f"the module fails on rows of shape {self.row_shape_}: {reason}.") from error
         if not out.is_floating_point() or not any(p.requires_grad for p in module.parameters()):
             raise InputError("the module must have parameters to learn and give floating-point logits.")
@@ -354,19 +354,18 @@ class BasePUClassifier(PUClassifier):
     def _make_module(self) -> nn.Module:
         if self.module is None:
             return default_net(self.row_shape_)
-        module = self.module
-        if callable(module) and not isinstance(module, nn.Module):
-            module = module()
+        given: Any = self.module
+        makes_one = callable(given) and not isinstance(given, nn.Module)
+        module = given() if makes_one else given
         if not isinstance(module, nn.Module):
             raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
         try:
-            made = copy_module(module)  # of a function's result too: it may give out the same one every time
+            return copy_module(module)  # of a function's result too: it may give out the same one every time
         except Exception as error:
-            if module is not self.module:
+            if makes_one and given() is not module:
                 return module
-            reason = " ".join(str(error).split())[:200]
+            reason = in_one_line(error)
             raise InputError(f"the module cannot be copied: {reason}. Pass a function that makes one.") from error
-        return made
 
     def _progress(self) -> AbstractContextManager[OnEpoch]:
         if not self.verbose:
@@ -410,9 +409,11 @@ def copy_module(module: nn.Module) -> nn.Module:
     with torch.no_grad():  # or the parameters of a scripted module would be copies within a graph
         made = copy.deepcopy(module)
     for theirs, ours in zip(module.parameters(), made.parameters(), strict=True):
-        ours.requires_grad_(theirs.requires_grad)
         for hook in (theirs._backward_hooks or {}).values():
-            ours.register_hook(hook)  # type: ignore[no-untyped-call]
+            ours.requires_grad_().register_hook(hook)  # type: ignore[no-untyped-call]
+        for hook in (theirs._post_accumulate_grad_hooks or {}).values():
+            ours.requires_grad_().register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        ours.requires_grad_(theirs.requires_grad)
     return made
 
 
@@ -421,12 +422,12 @@ def use_channels_last(module: nn.Module, rows: Tensor) -> None:
 
     One that looks at its rows by ``view`` cannot.
     """
-    in_default_order = {p: p.data for p in module.parameters() if p.ndim == 4}
+    in_default_order = {p: p.data.contiguous() for p in module.parameters() if p.ndim == 4}
     for parameter in in_default_order:
         parameter.data = parameter.data.to(memory_format=torch.channels_last)  # `contiguous` passes one channel by
     try:
         module(rows.contiguous(memory_format=torch.channels_last))
-    except RuntimeError:
+    except Exception:  # whatever it says: in the default order the module has just run
         for parameter, values in in_default_order.items():
             parameter.data = values
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pulab.report import figures
 from pulab.report._page import render
-from pulab.report.paper import LEGEND, Curve
+from pulab.report.paper import Curve
 from pulab.report.tables import cells
 
 
@@ -28,14 +28,13 @@ def demo_page(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve]) -> str:
+def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve], legend: str) -> str:
     """A recipe's tables and, where it has one, its figure to move about in."""
     panels = [
         {"title": panel, "curves": [_curve(curve) for curve in curves if curve.panel == panel]}
         for panel in dict.fromkeys(curve.panel for curve in curves)
     ]
     still = figures.figure_2(curves) if curves else ""
-    legend = LEGEND if any("aim" in section.header for section in sections) else ""
     return render("results.html.j2", recipe=recipe, sections=sections, panels=panels, still=still, legend=legend)
 
 

@@ -50,12 +50,13 @@ def show(
         if recipe in TABLES
         else [Section("", *tables.by_dataset(rows))]
     )
+    legend = paper.LEGEND if cells else ""
     if form == "md":
-        legend = [paper.LEGEND] if cells else []
-        return "\n\n".join([*(_markdown(section, titled=len(sections) > 1) for section in sections), *legend])
+        parts = [*(_markdown(section, titled=len(sections) > 1) for section in sections), legend]
+        return "\n\n".join(part for part in parts if part)
     from pulab.report.html import results_page
 
-    return results_page(recipe, sections, curves)
+    return results_page(recipe, sections, curves, legend)
 
 
 def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int, features: str) -> list[Cell]:

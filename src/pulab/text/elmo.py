@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pulab._torch import resolve_device
 from pulab._validation import check_number
 from pulab.datasets import Source, digest_of_file, fetch_all
-from pulab.errors import DataFormatError, InputError
+from pulab.errors import DataFormatError, InputError, in_one_line
 from pulab.text._base import Advance, Pool, TextEncoder
 from pulab.text._cache import Vectors
 from pulab.text._words import word_tokenize
@@ -221,7 +221,7 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
     except DataFormatError:
         raise
     except Exception as error:  # a damaged file can raise anything
-        reason = " ".join(str(error).split())[:200]
+        reason = in_one_line(error)
         raise DataFormatError(f"{weights} cannot be read as ELMo's weights ({reason}). Fetch them anew.") from error
     return made.eval()
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from pulab._torch import resolve_device
 from pulab._validation import check_choice, check_number
 from pulab.datasets import data_folders, digest_of_file
-from pulab.errors import DataFormatError, DataNotFoundError, InputError
+from pulab.errors import DataFormatError, DataNotFoundError, InputError, in_one_line
 from pulab.text._base import POOLINGS, Advance, Pool, TextEncoder
 from pulab.text._cache import Vectors
 
@@ -167,7 +167,7 @@ class SentenceEncoder(TextEncoder):
             n_layers = int(config.num_hidden_layers) + 1
             int(config.hidden_size)
         except Exception as error:  # a damaged file can raise anything
-            reason = " ".join(str(error).split())[:200]
+            reason = in_one_line(error)
             raise DataFormatError(
                 f"{folder} holds no model that can be read ({reason}). Pass a folder with config.json, a tokenizer and "
                 "model.safetensors."
@@ -254,7 +254,7 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
         if fault := _fault(tokenizer, model, loaded):
             raise ValueError(fault)
     except Exception as error:  # a damaged file can raise anything
-        reason = " ".join(str(error).split())[:200]
+        reason = in_one_line(error)
         raise DataFormatError(f"the model in {folder} cannot be used ({reason}). Fetch it anew.") from error
     finally:
         logging.set_verbosity(before)

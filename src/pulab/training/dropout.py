@@ -1,7 +1,7 @@
 """Dropout that is a function of seed and step, so that a model drops the same units alone and in a fleet."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,28 +23,15 @@ class CountedDropout(nn.Dropout):
     seed: Tensor
     passes: Tensor
     calls: int  # within a pass: a layer that is used twice must not drop the same units twice
-    calls_before: int  # in the forward pass, once the backward pass has begun
-
-    @classmethod
-    @contextmanager
-    def in_place_of(cls, layer: Any, seed: int, device: torch.device) -> Iterator[None]:
-        """Within, this ``nn.Dropout`` is a counted one: the same object, so that hooks and other ways to it hold."""
-        layer.__class__ = cls
-        layer.calls = layer.calls_before = 0
-        for name, value in (("seed", seed), ("passes", 0)):
-            layer.register_buffer(name, torch.tensor(value, dtype=torch.int64, device=device), persistent=False)
-        try:
-            yield
-        finally:
-            for name in ("calls", "calls_before", "seed", "passes"):
-                delattr(layer, name)
-            layer.__class__ = nn.Dropout
+    again: bool  # in the backward pass, where checkpoints compute anew what was computed before
 
     def forward(self, x: Tensor) -> Tensor:
         """Zeros and larger values, in training."""
         if not self.training or self.p == 0:
             return x
-        if self.calls_before > 1:
+        if not self.again:
+            self.calls += 1
+        elif self.calls > 1:
             raise InputError(
                 "a dropout layer that is used more than once in a pass cannot be checkpointed: which mask is to be "
                 "computed again is not known. Give each use a layer of its own."
@@ -52,7 +39,6 @@ class CountedDropout(nn.Dropout):
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
         if torch.compiler.is_compiling():  # or it would fold the product below into numbers beyond 64 bits
             place = (place ^ self.seed) ^ self.seed
-        self.calls += 1
         h = (self.seed + self.passes * _STRIDE + self.calls) ^ (place * _MIX2)
         for factor in (_MIX1, _MIX2):
             h = (h ^ ((h >> 33) & 0x7FFFFFFF)) * factor
@@ -63,11 +49,27 @@ class CountedDropout(nn.Dropout):
 
 @contextmanager
 def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropout]]:
-    """Within, every ``nn.Dropout`` of the module is a counted one; afterwards it is as it was."""
+    """Within, every plain ``nn.Dropout`` of the module is a counted one; afterwards it is as it was.
+
+    It stays the same object, so that hooks and other ways to it hold.
+    """
     device = next(module.parameters()).device
-    layers: list[Any] = [layer for layer in module.modules() if type(layer) is nn.Dropout]
-    with ExitStack() as stack:
+    layers: list[Any] = [layer for layer in module.modules() if _is_plain(layer)]
+    try:
         for i, layer in enumerate(layers, 1):
+            layer.__class__ = CountedDropout
+            layer.calls, layer.again = 0, False
             own = (seed + (i << 32)) % 2**63  # far apart: within a layer, calls are counted on from it
-            stack.enter_context(CountedDropout.in_place_of(layer, own, device))
+            for name, value in (("seed", own), ("passes", 0)):
+                layer.register_buffer(name, torch.tensor(value, dtype=torch.int64, device=device), persistent=False)
         yield layers
+    finally:
+        for layer in layers:
+            for name in {"calls", "again", "seed", "passes"} & {*vars(layer), *layer._buffers}:
+                delattr(layer, name)
+            layer.__class__ = nn.Dropout
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """torch's own, without anything that its owner has put there."""
+    return type(layer) is nn.Dropout and vars(layer).keys() == vars(nn.Dropout()).keys() and not layer._buffers

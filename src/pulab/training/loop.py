@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
-from pulab.errors import InputError, PulabError
+from pulab.errors import InputError, PulabError, in_one_line
 from pulab.training.amsgrad import StackedAMSGrad
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
 from pulab.training.models import Model, StackedModel
@@ -172,7 +172,6 @@ class Training:
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
         self._steps_before = 0  # of epochs that have ended
-        self._begun = False  # whether a step has been taken by this object
         self._own_draws = first.seeds["own-draws"]
 
     @contextmanager
@@ -195,9 +194,7 @@ class Training:
 
     def _look_for_nan(self) -> None:
         for i, (job, risk) in enumerate(zip(self.jobs, self._best_risks, strict=True)):
-            learned = [
-                weights for weights in job.module.parameters() if weights.requires_grad
-            ]  # a mask may be infinite
+            learned = [p for p in job.module.parameters() if p.requires_grad]  # a frozen mask may be infinite
             whole = all(bool(torch.isfinite(weights).all()) for weights in learned)
             if not whole or (self.validation is not None and self.epoch and not math.isfinite(risk)):
                 self.failures[i] = self.failures[i] or (
@@ -276,7 +273,8 @@ class Training:
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
         self._seed_own_draws()
-        terms = self._take_step(positions) if self._begun else self._first_step(positions)
+        first = not self._terms and not self._steps_before
+        terms = self._first_step(positions) if first else self._take_step(positions)
         self._terms.append(terms.clone())
         self._row_counts.append(positions["u"].shape[1])
 
@@ -304,17 +302,16 @@ class Training:
         """A module that cannot be trained shows it here."""
         try:
             terms = self._take_step(positions)
-        except (PulabError, torch.OutOfMemoryError):
+        except (PulabError, MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = in_one_line(error)
             raise InputError(f"the module fails in training: {reason}.") from error
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
                 "the module's output does not depend on its parameters. If it holds a function that reaches back to "
                 "the module, a copy still reaches the original: write it as a method."
             )
-        self._begun = True
         return terms
 
     def _rates(self, epoch: int) -> list[float]:
