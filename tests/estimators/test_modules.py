@@ -44,6 +44,18 @@ class ViewNet(nn.Module):
         return self.out(h.view(h.size(0), -1))
 
 
+class Shifts(nn.Module):
+    """Has weights in channels_last order, and wants its rows in the other one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shift = torch.zeros(1, 2, 5, 5).to(memory_format=torch.channels_last)
+        self.shift, self.out = nn.Parameter(shift), nn.Linear(50, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(x.view(len(x), -1) + self.shift.flatten())
+
+
 class Volumes(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -146,6 +158,7 @@ def scripted() -> nn.Module:
         (ViewNet, (2, 5, 5)),
         (Volumes, (3, 5, 3)),
         (lazy_images, (2, 5, 5)),
+        (Shifts, (2, 5, 5)),
         *[(make, (5,)) for make in (Masked, Bank, Energy, LazyNorm, old_weight_norm, scripted)],
         *[(partial(kind, 5, 1), (5,)) for kind in (Table, Keeps, Squeezes)],
     ],
@@ -226,7 +239,10 @@ def test_hooks_on_gradients_are_kept() -> None:
         assert torch.equal(clf.module_[0].weight, module[0].weight)
         assert torch.equal(clf.module_[0].bias, module[0].bias)
         assert not torch.equal(clf.module_[2].weight, module[2].weight)
-    assert not can_stack(module)
+    for hooked in (module[0].weight, module[0].bias):
+        alone = nn.Linear(5, 1)
+        alone.weight = hooked
+        assert not can_stack(alone)
     module[0].requires_grad_(False)
     assert not fitted(module).module_[0].weight.requires_grad
 
@@ -256,7 +272,6 @@ def test_random_numbers_from_elsewhere_are_the_fits_own(kind: type[nn.Linear]) -
     kind.seen.clear()
     alone = [clf.fit(data.X, data.s) for clf in estimators()]
     assert len(set(kind.seen)) > 0.9 * len(kind.seen) > 50  # every step of every one its own
-    assert not can_batch(kind(5, 1), torch.zeros(4, 5))
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
     expected = random.Random(5).random(), np.random.RandomState(5).rand()
@@ -327,11 +342,28 @@ def test_what_batching_would_change_is_not_batched() -> None:
     assert not can_batch(small, rows)
     assert not can_batch(Counts(5, 1), rows)
     assert not can_batch(nn.Linear(5, 1), rows[:1])  # who knows
+    for draw in (lambda: random.random(), lambda: np.random.rand()):  # noqa: NPY002  # functions are not copied
+        assert not can_batch(Rarely(draw), rows)
+    assert not can_stack(nn.Sequential(nn.Embedding(4, 1, padding_idx=0)))  # whether or not the rows have any
     shared = nn.Dropout(0.5)
     nets = [
         nn.Sequential(nn.Linear(5, 5), a, nn.Linear(5, 1), b) for a, b in ((shared, shared), (nn.Dropout(0.5), shared))
     ]
     assert not are_alike(*nets)
+    a, b = nn.Dropout(0.5), nn.Dropout(0.5)
+    assert not are_alike(nn.Sequential(a, a, b, b), nn.Sequential(a, b, a, b))
+    assert are_alike(nn.Sequential(a, b, a), nn.Sequential(b, a, b))
+
+
+class Rarely(nn.Linear):
+    """Draws, and hardly ever does anything about it."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        super().__init__(5, 1)
+        self.draw = draw
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if self.draw() > 1e-12 else x[:, :1]
 
 
 class Counts(nn.Linear):
