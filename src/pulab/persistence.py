@@ -354,7 +354,7 @@ def _network(classifier: Any, state: dict[str, Array]) -> Any:
     net.load_state_dict(tensors, strict=True, assign=True)
     net.eval()
     if len(classifier.row_shape_) == 3:  # files know of no order but the default one
-        from pulab.estimators._base import use_channels_last
+        from pulab.training import use_channels_last
 
         with torch.no_grad():
             use_channels_last(net, torch.zeros(2, *classifier.row_shape_, dtype=next(net.parameters()).dtype))

@@ -43,6 +43,7 @@ from pulab.training import (
     ignore,
     predict_logits,
     train,
+    use_channels_last,
 )
 
 Stages = Generator[Job, Trained, None]
@@ -415,21 +416,6 @@ def copy_module(module: nn.Module) -> nn.Module:
             ours.requires_grad_().register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
         ours.requires_grad_(theirs.requires_grad)
     return made
-
-
-def use_channels_last(module: nn.Module, rows: Tensor) -> None:
-    """Put a module's weights in the order that makes convolutions 1.2 × faster on a CPU (more on a GPU), if it can.
-
-    One that looks at its rows by ``view`` cannot.
-    """
-    in_default_order = {p: p.data.contiguous() for p in module.parameters() if p.ndim == 4}
-    for parameter in in_default_order:
-        parameter.data = parameter.data.to(memory_format=torch.channels_last)  # `contiguous` passes one channel by
-    try:
-        module(rows.contiguous(memory_format=torch.channels_last))
-    except Exception:  # whatever it says: in the default order the module has just run
-        for parameter, values in in_default_order.items():
-            parameter.data = values
 
 
 def draw_seed(random_state: Any) -> int:

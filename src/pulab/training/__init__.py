@@ -16,7 +16,7 @@ from pulab.training.loop import (
     run_in_step,
 )
 from pulab.training.memory import LabelRing
-from pulab.training.models import can_stack
+from pulab.training.models import can_stack, use_channels_last
 from pulab.training.rows import Rows, Stream
 
 __all__ = [
@@ -37,4 +37,5 @@ __all__ = [
     "predict_logits",
     "run_in_step",
     "train",
+    "use_channels_last",
 ]
