@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pulab.bench.paper import figure_2, table_cells
+from pulab.bench import committed_rows, rows_of
+from pulab.bench.paper import figure_2, table_cells, table_runs
 from pulab.report.figures import draw_figure_2
 from pulab.report.html import demo_page
 from pulab.report.paper import HEADER, Curve, Result, as_lines, choices, results
@@ -83,7 +84,7 @@ def test_the_papers_cells_are_all_known() -> None:
     assert {result.features for result in elmo if result.dataset == "20news"} == {"elmo"}
 
 
-def test_tuned_is_chosen_by_validation_risk_and_only_from_a_whole_grid() -> None:
+def test_tuned_is_chosen_by_validation_risk_over_the_trials_that_all_points_have() -> None:
     cells = [cell for cell in table_cells(2, trials=2) if cell.dataset == "mnist" and cell.method == "joint"]
     printed, tuned = cells
     rows = paper_rows(printed.candidates[0], [5.0, 7.0], risk=0.5)
@@ -96,10 +97,19 @@ def test_tuned_is_chosen_by_validation_risk_and_only_from_a_whole_grid() -> None
     assert (second.paper_mean, second.paper_std) == (3.69, 0.69)
     assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no | missed |" in markdown(HEADER, as_lines([second]))
     assert choices(cells, rows) == ["mnist, prior 0.49: lambda_init 2.0, beta 3.0, positive_loss logistic"]
-    unfinished = results(cells, rows[:-1])[1]
-    assert (unfinished.mean, unfinished.n) == (None, 0)
-    assert "not run" in markdown(HEADER, as_lines([unfinished]))
-    assert choices(cells, rows[:-1]) == []
+    unfinished = results(cells, rows[:-1])[1]  # the last point lacks its second trial
+    assert (unfinished.mean, unfinished.n) == (9.0, 1)
+    not_begun = results(cells, rows[:-2])[1]
+    assert (not_begun.mean, not_begun.n) == (None, 0)
+    assert "not run" in markdown(HEADER, as_lines([not_begun]))
+    assert choices(cells, rows[:-2]) == []
+
+
+def test_table_1_is_tuned_to_what_the_committed_rows_choose() -> None:
+    rows = rows_of(table_runs(1, 2), committed_rows())
+    tuned = [r for t in (1, 2) for r in results(table_cells(t), rows) if (r.setting, r.init) == ("tuned", "prior")]
+    assert [r._replace(table=2) for r in tuned[:4]] == tuned[4:]
+    assert all(r.n == 10 for r in tuned)
 
 
 def figure_rows() -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ class Result(NamedTuple):
 
 
 def results(cells: Iterable[Cell], rows: Iterable[Row]) -> list[Result]:
-    """What the rows say about each cell. A cell without rows has no mean; a grid counts once all of it has been run."""
+    """What the rows say about each cell. A cell without rows has no mean."""
     by_digest = {row["spec"]: row for row in rows}
     papers = targets()
     found = []
@@ -58,23 +58,19 @@ def choices(cells: Iterable[Cell], rows: Iterable[Row]) -> list[str]:
             settings = by_digest[spec.digest]["settings"]
             point = ", ".join(f"{name} {settings.get(name)}" for name in varied)
             found.append(f"{cell.dataset}, prior {cell.prior}: {point}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _chosen(cell: Cell, by_digest: Mapping[str, Row]) -> list[RunSpec]:
-    """The runs that a cell is the mean of: those of its setting, or of the best point of a grid that is all done."""
-    candidates = [[spec for spec in specs if spec.digest in by_digest] for specs in cell.candidates]
-    if len(candidates) == 1:
-        return candidates[0]
-    if any(len(done) < len(specs) for done, specs in zip(candidates, cell.candidates, strict=True)):
-        return []
+    """The runs that a cell is the mean of: of a grid the best point's, over the trials that all points have."""
+    trials = [specs for specs in zip(*cell.candidates, strict=True) if all(spec.digest in by_digest for spec in specs)]
 
     # By validation risk alone; the test error of a candidate is not looked at until it is chosen.
-    def risk(specs: list[RunSpec]) -> float:
+    def risk(specs: Iterable[RunSpec]) -> float:
         values = [by_digest[spec.digest]["val_risk"] for spec in specs]
         return math.inf if None in values else sum(values)
 
-    return min(candidates, key=risk)
+    return list(min(zip(*trials, strict=True), key=risk, default=()))
 
 
 def targets() -> dict[Key, tuple[float, float]]:
@@ -98,7 +94,7 @@ TITLES = {
 LEGEND = (
     "Within: ours differs from the paper's by at most the paper's standard deviation. Aim: ours lies at most that much "
     "above the paper's; for joint, tuned, in Table 2 at most our own standard error above it, and below both other "
-    "methods."
+    "methods (left open where these are not shown)."
 )
 HEADER = [
     "data",
@@ -131,7 +127,7 @@ def _line(r: Result, others: Iterable[Result]) -> list[object]:
     if r.mean is None:
         return [*place, "not run", 0, paper, "", "", ""]
     spread = "" if r.std is None else f" ± {r.std:.2f}"
-    difference = r.mean - r.paper_mean
+    difference = round(r.mean, 2) - r.paper_mean  # of what is shown
     within = "yes" if abs(difference) <= r.paper_std else ("better" if difference < 0 else "no")
     met = _meets_aim(r, others)
     aim = "" if met is None else "met" if met else "missed"
