@@ -118,8 +118,8 @@ def goals() -> str:
 
     cifar, gpu, cpu, cost = (last(name) for name in ("cifar10-gpu", "mnist-gpu", "mnist-cpu", "cost"))
     wanted = [
-        (f"CIFAR-10 on a GPU, fleet of {cifar['fleet']}: images/s against plain", cifar["ratio"], ">=", 5, " ×"),
-        ("CIFAR-10 on a GPU: a trial of 200 epochs", cifar["seconds_a_trial"], "<=", 30, " s"),
+        (f"CIFAR-10 on a GPU, fleet of {cifar['fleet']}: images/s against plain, warm", cifar["ratio"], ">=", 5, " ×"),
+        ("CIFAR-10 on a GPU: a trial of 200 epochs, warm", cifar["seconds_a_trial"], "<=", 30, " s"),
         (f"MNIST on a GPU, fleet of {gpu['trials']}: a trial", gpu["our_seconds"], "<=", 1, " s"),
         (f"MNIST on a GPU, fleet of {gpu['trials']}: against plain", gpu["ratio"], ">=", 20, " ×"),
         (f"MNIST on {cpu['cores']} cores, {cpu['trials']} trials: against plain", cpu["ratio"], ">=", 2, " ×"),
@@ -131,6 +131,18 @@ def goals() -> str:
         words = {">=": "at least", "<=": "at most"}
         lines.append([what, f"{words[relation]} {bound}{unit}", f"{value:.3g}{unit}", "met" if met else "**missed**"])
     return markdown(["", "wanted", "measured", ""], lines)
+
+
+def whole_trials() -> str:
+    """What becomes of the ratio on CIFAR-10 when a fleet's first epochs and their compiling count, too."""
+    row = read_rows([committed_rows() / "performance" / "cifar10-gpu.jsonl"])[-1]
+    ours = row["warm_up_seconds"] / row["fleet"] + 197 / 200 * row["seconds_a_trial"]
+    plain = row["ratio"] * row["seconds_a_trial"]
+    return (
+        "These are epochs from the fourth on, after compiling and recording. With all that comes before them a trial of "
+        f"200 epochs takes {ours:.1f} s in a fleet of {row['fleet']}, against the plain {plain:.0f} s: "
+        f"{plain / ours:.2f} ×."
+    )
 
 
 def peers() -> str:
@@ -319,6 +331,7 @@ TABLES = {
         "bf16-cpu": partial(measured, "bf16-cpu", BF16_CPU),
         "mnist-gpu": partial(measured, "mnist-gpu", MNIST_GPU),
         "cifar10-gpu": partial(measured, "cifar10-gpu", CIFAR10_GPU),
+        "whole-trials": whole_trials,
         "boosting": partial(measured, "boosting", BOOSTING),
         "score": partial(measured, "score", SCORE),
         "peers": peers,

@@ -51,7 +51,7 @@ def _cpu_has_bfloat16() -> bool:
     return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
-_LOCK = RLock()  # torch's generator, thread count and flags are one for all threads
+_LOCK = RLock()  # torch's generator and flags are one for all threads
 _one_thread = {"fits": 0, "before": 0}
 
 
@@ -65,7 +65,8 @@ def cpu_threads(work: int) -> Iterator[None]:
     if work >= 10**8:
         yield
         return
-    with _LOCK:  # of fits in several Python threads the first one in looks, the last one out puts back
+    # The number is each Python thread's own, but a new one begins with what was last set: the first fit looks.
+    with _LOCK:
         if not _one_thread["fits"]:
             _one_thread["before"] = torch.get_num_threads()
         _one_thread["fits"] += 1
@@ -75,8 +76,7 @@ def cpu_threads(work: int) -> Iterator[None]:
     finally:
         with _LOCK:
             _one_thread["fits"] -= 1
-            if not _one_thread["fits"]:
-                torch.set_num_threads(_one_thread["before"])
+            torch.set_num_threads(_one_thread["before"])
 
 
 def autocast(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
@@ -101,6 +101,14 @@ def fast_convolutions(device: torch.device) -> AbstractContextManager[None]:
         allow_tf32=torch.backends.cudnn.allow_tf32,
     )
     return flags
+
+
+def determinism() -> dict[str, bool]:
+    """What to pass to ``torch.use_deterministic_algorithms`` to have it as it is here."""
+    return {
+        "mode": torch.are_deterministic_algorithms_enabled(),
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+    }
 
 
 def be_deterministic() -> None:

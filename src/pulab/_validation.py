@@ -30,7 +30,8 @@ def check_number(
     good = good and (value <= high if ends[1] == "]" else value < high)
     if not good:
         noun = "whole number" if whole else "number"
-        raise InputError(f"{name} must be a {noun} in {ends[0]}{low:g}, {high:g}{ends[1]}, got {value!r}.")
+        left, right = ends[0] if math.isfinite(low) else "(", ends[1] if math.isfinite(high) else ")"
+        raise InputError(f"{name} must be a {noun} in {left}{low:g}, {high:g}{right}, got {value!r}.")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:

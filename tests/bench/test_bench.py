@@ -1,7 +1,9 @@
 """Specs, rows and runs."""
 
 import json
+import time
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pulab
 from pulab import PulabWarning
 from pulab.bench import METHODS, RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling
-from pulab.errors import TrainingError
+from pulab.errors import DataNotFoundError, TrainingError
 
 SPEC = RunSpec("digits", PlainSampling(20, 100), "nnpu", seed=1, params={"epochs": 2})
 
@@ -55,7 +57,12 @@ def test_all_methods_of_a_trial_see_the_same_samples() -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"method": "pubn"}, "known negatives"), ({"method": "x"}, "one of"), ({"dataset": "x"}, "one of")],
+    [
+        ({"method": "pubn"}, "known negatives"),
+        ({"method": "x"}, "one of"),
+        ({"dataset": "x"}, "one of"),
+        ({"net": "x"}, "one of"),
+    ],
 )
 def test_what_cannot_be_run_is_refused(change: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -67,6 +74,31 @@ def test_processes_give_what_one_process_gives() -> None:
     alone = {row["spec"]: row["test_error"] for row in run_all(specs, device="cpu", jobs=1)}
     together = {row["spec"]: row["test_error"] for row in run_all(specs, device="cpu", jobs=2)}
     assert alone == together
+
+
+def test_data_are_looked_for_before_the_first_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PULAB_DATA", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(runner, "run_fleet", lambda *given: pytest.fail("a training has begun"))
+    runner._find.cache_clear()
+    runner._load.cache_clear()
+    told: list[float] = []
+    for jobs in (1, 2):
+        with pytest.raises(DataNotFoundError, match="not on this machine"):
+            next(run_all([SPEC, replace(SPEC, dataset="mnist")], device="cpu", jobs=jobs, on_progress=told.append))
+    assert told == []
+
+
+def test_processes_of_the_callers_are_left_alone() -> None:
+    mine = get_context("spawn").Process(target=time.sleep, args=(60,))
+    mine.start()
+    try:
+        for _ in run_all([replace(SPEC, seed=seed) for seed in range(3)], device="cpu", jobs=2):
+            break
+        assert mine.is_alive()
+    finally:
+        mine.kill()
+        mine.join()
 
 
 def test_a_torn_line_loses_its_own_row_only(tmp_path: Path) -> None:

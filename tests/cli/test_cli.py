@@ -109,6 +109,7 @@ def test_demo(tmp_path: Path) -> None:
         (("bench", "show", "paper-figure-2", "--format", "png"), "needs a file"),
         (("bench", "show", "paper-table-1", "--format", "svg"), "--format must be one of"),
         (("bench", "show", "paper", "--json", "--format", "html"), "--json is short for --format json"),
+        (("bench", "show", "demo", "--format", "csv", "--out", "a.json"), "contradict each other"),
         (("bench", "show", "demo", "--out", "a.txt"), "--format, or the ending of --out, must be one of"),
         (("bench", "show", "nosuch", "--format", "svg"), "recipe must be one of"),
     ],

@@ -1,24 +1,29 @@
 """Alone or together: a fit gives the same result."""
 
+import gc
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from joblib import Parallel, delayed
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from torch import nn
 from torch.nn import functional
 
 from pulab import JointPUClassifier, NNPUClassifier, PUbNClassifier, fit_many
-from pulab._torch import be_deterministic
+from pulab._torch import be_deterministic, determinism
 from pulab.errors import TrainingError
+from pulab.estimators import fit_in_step
 from pulab.estimators._base import BasePUClassifier, fit_tasks
 from pulab.nets import PreActBlock
-from pulab.training import Training, capture
+from pulab.training import Job, Training, capture
 from pulab.training import fleet as fleet_module
 from pulab.training.dropout import counted_dropout
 from pulab.training.models import Model
@@ -153,6 +158,18 @@ def hooked() -> nn.Module:
     module = two_layers(nn.ReLU())
     module.register_forward_hook(lambda module, args, out: 2 * out)
     return module
+
+
+class Collects(nn.Linear):
+    """Puts something into a container of its own in every pass."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__(n_in, n_out)
+        self.seen: list[int] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.append(len(x))
+        return super().forward(x)
 
 
 class Counts(nn.Linear):
@@ -341,10 +358,101 @@ def test_fit_many_on_a_cpu() -> None:
         fit_many(
             [estimators[0], clone(estimators[1]).set_params(lr=-1)], [{"X": data[0].X, "y": data[0].s}] * 2, n_jobs=1
         )
+    unset = clone(estimators[0]).set_params(random_state=None)
+    results = []
+    for n_jobs in (1, 2):
+        np.random.seed(0)  # noqa: NPY002
+        results.append(fit_many([unset, unset], [{"X": data[0].X, "y": data[0].s}] * 2, n_jobs=n_jobs))
+    np.random.seed(0)  # noqa: NPY002
+    results.append([clone(unset).fit(data[0].X, data[0].s) for _ in range(2)])
+    assert [max(largest_difference(a, b) for a, b in zip(results[2], r, strict=True)) for r in results] == [0, 0, 0]
+    assert results[1][0].random_state is None
+    with pytest.raises(ValueError, match=r"^estimators\[1\]: .*inconsistent"):
+        fit_many(estimators[:2], [{"X": d.X, "y": d.s[i:]} for i, d in enumerate(data[:2])], n_jobs=1)
+    with pytest.raises(ValueError, match="call its fit"):
+        fit_many(estimators[0], {"X": data[0].X, "y": data[0].s})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        fit_many(estimators, [{"X": d.X, "y": d.s} for d in data], n_jobs=0)
     with pytest.raises(ValueError, match="a data set per estimator"):
         fit_many(estimators, [])
     with pytest.raises(ValueError, match="a dict with X and y"):
         fit_many(estimators[:1], [(data[0].X, data[0].s)])
+
+
+class Fails(nn.Linear):
+    def __init__(self, training: bool) -> None:
+        super().__init__(5, 1)
+        self.when = training
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training == self.when:
+            raise RuntimeError("boom")
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_an_error_in_a_fleet_says_whose_it_is(training: bool) -> None:
+    data = Blobs("case-control")
+    modules = [nn.Linear(5, 1), Fails(training)]
+    estimators = [NNPUClassifier(prior=0.4, epochs=1, module=module, device="cpu") for module in modules]
+    with pytest.raises(ValueError, match=r"^estimators\[1\]: the module fails .*boom"):
+        fit_in_step(estimators, [{"X": data.X, "y": data.s}] * 2)
+
+
+def test_workers_are_as_deterministic_as_the_caller_and_only_while_they_fit() -> None:
+    def there() -> dict[str, bool]:
+        return Parallel(2)(delayed(determinism)() for _ in range(2))[0]
+
+    data = Blobs("case-control")
+    estimators = [NNPUClassifier(prior=0.4, epochs=1, device="cpu", module=Tells) for _ in range(2)]
+    before = there()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        fitted = fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert [clf.module_.told for clf in fitted] == [{"mode": True, "warn_only": True}] * 2
+    assert there() == before == {"mode": False, "warn_only": False}
+
+
+class Tells(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.told = determinism()
+
+
+def test_nothing_is_left_of_a_training() -> None:
+    """At any time there are no more of them than are trained at once."""
+    made: list[weakref.ref[Training]] = []
+    alive = []
+    training = fleet_module._training
+
+    def watched(jobs: Sequence[Job]) -> Training:
+        one = training(jobs)
+        alive.append(sum(ref() is not None for ref in made))
+        made.append(weakref.ref(one))
+        return one
+
+    together(fleet("float32")[:1])  # torch holds on to the first there ever is
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fleet_module, "_training", watched)
+            together(fleet("float32")[:4])
+    finally:
+        gc.enable()
+    assert alive == [0, 0, 0, 0]
+
+
+def test_trainings_on_two_devices_are_not_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Blobs("case-control")
+    estimators = [NNPUClassifier(prior=0.4, epochs=1, device="cpu", random_state=i) for i in range(4)]
+    jobs = [next(clf._stages(clf._prepare(data.X, data.s))) for clf in estimators]
+    jobs = [replace(job, device=torch.device(f"cuda:{i % 2}")) for i, job in enumerate(jobs)]
+    seen = []
+    monkeypatch.setattr(fleet_module, "run_in_step", lambda ts, on_epoch: seen.append([t.device.index for t in ts]))
+    fleet_module.train(jobs, batched=False)
+    assert seen == [[0, 0], [1, 1]]
 
 
 @pytest.mark.gpu
@@ -476,6 +584,7 @@ def test_a_module_that_keeps_something_from_pass_to_pass_is_not_recorded(module:
         (nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 1)), None),
         (Averages(), "puts another mean in the place of the old one"),
         (Counts(5, 1), "puts another passes in the place"),
+        (Collects(5, 1), "puts another seen in the place"),
         (Draws(5, 1), "draws random numbers on the CPU"),
     ],
 )
@@ -501,8 +610,12 @@ def test_what_a_pass_leaves_behind_is_seen() -> None:
         model.forward(torch.zeros(1, 4, 5))
         before = model.held()
         model.forward(torch.zeros(1, 4, 5))
-        return [name for name, value in model.held().items() if value is not before[name]]
+        return model.changed_since(before)
 
     assert changed(Averages()) == ["mean"]
     assert changed(nn.Sequential(nn.ReLU(), Counts(5, 1))) == ["1.passes"]
+    assert changed(nn.Sequential(nn.ReLU(), Collects(5, 1))) == ["1.seen"]
     assert changed(nn.Sequential(nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, 1))) == []
+    holds = nn.Linear(5, 1)
+    holds.steady = {"tensors": [torch.zeros(2)], "array": np.zeros(2)}  # type: ignore[assignment]
+    assert changed(holds) == []

@@ -93,11 +93,22 @@ def test_threads_get_the_same_bits_and_leave_nothing_behind(blobs: Blobs) -> Non
     torch.set_num_threads(2)
     try:
         with ThreadPoolExecutor(4) as pool:
-            fitted = list(pool.map(lambda seed: make("joint", random_state=seed % 2).fit(blobs.X, blobs.s), range(8)))
+            others = pool.map(lambda seed: make("joint", random_state=seed % 2).fit(blobs.X, blobs.s), range(8))
+            make("nnpu", epochs=1).fit(blobs.X, blobs.s)  # over before the others are
+            assert torch.get_num_threads() == 2  # the number is each thread's own
+            fitted = list(others)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
     assert all(same_weights(clf, fitted[i % 2]) for i, clf in enumerate(fitted))
+
+
+@pytest.mark.parametrize("key", ["joint", "pubn-n"])
+def test_the_callers_default_device_changes_nothing(key: str, blobs: Blobs) -> None:
+    clf = make(key, module=nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.3), nn.Linear(4, 1)))
+    with torch.device("meta"):  # whatever is made without a device would hold no numbers
+        there = clone(clf).fit(blobs.X, blobs.s)
+    assert same_weights(there, clf.fit(blobs.X, blobs.s))
 
 
 def test_fit_learns_inside_no_grad_too(blobs: Blobs) -> None:

@@ -134,6 +134,9 @@ def test_figure_2() -> None:
     assert [(p["method"], p["training"]) for p in first] == [("nnpu", 1), ("pubn-n", 1), ("pubn-n", 2), ("joint", 1)]
     assert [(p["mean"], p["n"]) for p in first] == [(3.5, 2), (9.0, 2), (3.5, 2), (3.5, 2)]
     assert first[0]["std"] == pytest.approx(0.5**0.5)
+    alone = json.loads(show("paper-figure-2", figure_2(trials=1), found, "json", trials=1))
+    assert {(p["std"], p["n"]) for p in alone} == {(None, 1)}
+    assert "| 3.000 | 2.000 | 1.000 | 1 |" in str(show("paper-figure-2", figure_2(trials=1), found, "md", trials=1))
     text = str(show("paper-figure-2", specs, found, "md", trials=2))
     assert "| mnist | joint | 3.500 ± 0.707 | 2.000 ± 0.000 | 1.000 ± 0.000 | 2 |" in text
     assert str(show("paper-figure-2", specs, found, "csv", trials=2)).count("\n") == 13

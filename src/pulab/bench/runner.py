@@ -57,33 +57,40 @@ def run_all(
 def _outcomes(
     specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress
 ) -> Iterator[Row | TrainingError]:
+    prepare(specs, device)  # of several processes, every one would encode the texts
     if _is_cuda(device) or jobs <= 1:
         for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
             yield from run_fleet(fleet, device, on_progress)
         return
-    prepare(specs, device)  # or every process would
     context = get_context("spawn")  # a forked torch may hang
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_deterministic(),)) as pool:
+    others = set(active_children())  # the caller's own
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_determinism(),)) as pool:
         running = [pool.submit(run_fleet, [spec], device) for spec in specs]
         try:
             for done in as_completed(running):
+                outcomes = done.result()
                 on_progress(1)
-                yield from done.result()
+                yield from outcomes
         except BrokenProcessPool as error:
             raise InputError(
                 "the processes that train ended early. If this is a script, call run_all below "
                 "`if __name__ == '__main__':`; if memory is short, pass fewer jobs, or jobs=1. What is done is kept."
             ) from error
         except BaseException:  # an error or Ctrl-C: nobody waits for what the others are at
-            for worker in active_children():
+            for worker in set(active_children()) - others:
                 worker.terminate()
             raise
 
 
 def prepare(specs: Iterable[RunSpec], device: str = "auto") -> None:
-    """Encode the texts that these runs need: once, and with a progress bar of its own."""
-    for dataset, features in dict.fromkeys((spec.dataset, spec.features) for spec in specs if spec.features):
-        _load(dataset, features, device)
+    """Look for the data of these runs before the first begins, and encode their texts, with a progress bar."""
+    for dataset, features in dict.fromkeys((spec.dataset, spec.features) for spec in specs):
+        _find(dataset, features, device)
+
+
+@lru_cache
+def _find(dataset: str, features: str | None, device: str) -> None:
+    _load(dataset, features, device)
 
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
@@ -118,7 +125,6 @@ def run_fleet(
     """
     trials = []
     for spec in specs:
-        check_choice("dataset", spec.dataset, DATASETS)
         check_choice("method", spec.method, METHODS)
         data = _load(spec.dataset, spec.features, device)
         trials.append(spec.sampling.draw(data.X_train, data.y_train, spec.seed))
@@ -206,6 +212,7 @@ def _net(spec: RunSpec) -> Any:
 
     if spec.net is None:
         return None
+    check_choice("net", spec.net, NETS)
     make = NETS[spec.net]
     return partial(make, FEATURES[spec.features].n_features) if spec.features else make
 
@@ -224,6 +231,7 @@ def is_current(spec: RunSpec, row: Row) -> bool:
 
 @lru_cache(maxsize=2)
 def _load(dataset: str, features: str | None, device: str) -> Split:
+    check_choice("dataset", dataset, DATASETS)
     data = DATASETS[dataset].load()
     if features is None:
         return data
@@ -264,18 +272,18 @@ def _is_cuda(device: str) -> bool:
     return resolve_device(device).type == "cuda"
 
 
-def _deterministic() -> bool:
-    import torch
+def _determinism() -> dict[str, bool]:
+    from pulab._torch import determinism
 
-    return torch.are_deterministic_algorithms_enabled()
+    return determinism()
 
 
-def _begin_worker(deterministic: bool) -> None:
+def _begin_worker(deterministic: dict[str, bool]) -> None:
     """One thread; Ctrl-C is the parent's to answer; and no life after the parent's."""
     import torch
 
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(deterministic)
+    torch.use_deterministic_algorithms(**deterministic)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:

@@ -20,9 +20,10 @@ def append_row(path: Path, row: Row) -> None:
     kept = {name: value for name, value in row.items() if name != "label_histogram"}  # large, and for pages only
     line = json.dumps(rounded(kept), separators=(",", ":"), allow_nan=False) + "\n"
     with path.open("a+b") as file:
-        if file.tell() and _last_byte(path) != b"\n":
-            line = "\n" + line
-        file.write(line.encode())
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else "\n" + line
+        file.write(line.encode())  # at the end, wherever it was read: the file was opened to append
         file.flush()
         os.fsync(file.fileno())
 
@@ -123,12 +124,6 @@ def _is_history(columns: Any, epochs: int | None) -> bool:
 def _is_number(value: Any) -> bool:
     # Not by math.isfinite, which fails on 10**400.
     return isinstance(value, float | int) and not isinstance(value, bool) and -1e300 < value < 1e300
-
-
-def _last_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1)
 
 
 def rounded(value: Any) -> Any:

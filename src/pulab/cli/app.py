@@ -243,6 +243,8 @@ def bench_show(
     known = (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS
     ending = out.suffix.removeprefix(".").lower() if out else ""
     form = form or ("json" if as_json else ending or "md")
+    if ending in (*FORMATS, *PICTURES) and ending != form:
+        raise InputError(f"--out {out} and --format {form} contradict each other. Pass one of them.")
     check_choice("--format, or the ending of --out," if out else "--format", form, known)
     if form == "png" and out is None:
         raise InputError("a PNG needs a file to go to. Pass --out figure.png.")

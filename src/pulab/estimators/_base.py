@@ -3,9 +3,9 @@
 import copy
 import math
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -76,8 +76,9 @@ SHARED_DOCS = {
     "shared": SCENARIO_DOC
     + """\
     module : nn.Module, function that makes one, or None
-        The network, one logit per row; a module is copied, never changed. None: an MLP for a table, a small CNN for
-        images, on features standardised by the training rows. A module of your own gets X as you pass it.
+        The network, one logit per row. A module is copied, never changed, and gives every fit the initial weights that
+        it has; those of a function's are drawn by ``random_state``. None: an MLP for a table, a small CNN for images,
+        on features standardised by the training rows. A module of your own gets X as you pass it.
     epochs : int or None
         Passes over U. None: 20 to 100, enough for about 2,000 steps.
     lr : float
@@ -383,13 +384,19 @@ def fit_tasks(
     batched: bool = False,
     side_by_side: int = 1,
     on_epoch: OnEpoch = ignore,
+    owners: Sequence[str] = (),
 ) -> list[TrainingError | None]:
     """Take every estimator through its stages, those that stand at a training at the same time together.
 
-    Returns what went wrong with each, if anything: that one is not fitted, and the others are.
+    Returns what went wrong with each, if anything: that one is not fitted, and the others are. Errors about what was
+    passed in begin with the estimator's entry in ``owners``.
     """
+    owners = owners or [""] * len(estimators)
     stages = [estimator._stages(task) for estimator, task in zip(estimators, tasks, strict=True)]
-    waiting = {i: next(stage) for i, stage in enumerate(stages)}
+    waiting = {}
+    for i, stage in enumerate(stages):
+        with owned(owners[i]):
+            waiting[i] = replace(next(stage), owner=owners[i])
     failures: list[TrainingError | None] = [None] * len(estimators)
     while waiting:
         jobs, waiting = waiting, {}
@@ -400,9 +407,22 @@ def fit_tasks(
                 failures[i] = TrainingError(trained.failure)
             else:
                 # Between trainings the module predicts, and may draw random numbers by itself.
-                with suppress(StopIteration), seeded(tasks[i].seeds["between"], tasks[i].device):
-                    waiting[i] = stages[i].send(trained)
+                between = seeded(tasks[i].seeds["between"], tasks[i].device)
+                with suppress(StopIteration), between, owned(owners[i]):
+                    waiting[i] = replace(stages[i].send(trained), owner=owners[i])
     return failures
+
+
+@contextmanager
+def owned(owner: str) -> Iterator[None]:
+    """Within, errors about what was passed in say whose they are."""
+    try:
+        yield
+    except ValueError as error:
+        if not owner:
+            raise
+        kind = type(error) if isinstance(error, InputError) else InputError
+        raise kind(f"{owner}{error}") from error
 
 
 def copy_module(module: nn.Module) -> nn.Module:

@@ -1,5 +1,6 @@
 """Many fits at once."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
@@ -9,11 +10,12 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
-from pulab._torch import resolve_device
+from pulab._torch import determinism, resolve_device
 from pulab._validation import check_choice, check_number
-from pulab.errors import InputError, PulabError, TrainingError
-from pulab.estimators._base import BasePUClassifier, Task, draw_seed, fit_tasks
+from pulab.errors import InputError, TrainingError
+from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks, owned
 from pulab.training import Record
 
 LOAD = 2**30  # numbers in the rows of fits that are trained together; batched, they are on the device twice
@@ -34,6 +36,9 @@ def fit_many(
     buffers (BatchNorm) or random numbers of their own other than ``nn.Dropout``'s, and all under
     ``torch.use_deterministic_algorithms``. Another loss, batch size or number of epochs or rows makes another network.
     On a CPU fits are spread over processes of one thread each.
+
+    In a batched network float32 is rounded in another way, which a long training makes visible; in float64 the
+    results are equal to 1e-9.
 
     Parameters
     ----------
@@ -60,6 +65,8 @@ def fit_many(
     >>> [clf.best_epoch_ <= 5 for clf in fitted]
     [True, True]
     """
+    if isinstance(estimators, BasePUClassifier) or isinstance(datasets, Mapping):
+        raise InputError("fit_many needs a list of estimators and a list of data sets. For one of each, call its fit.")
     estimators, datasets = list(estimators), list(datasets)
     if len(estimators) != len(datasets):
         raise InputError(f"fit_many needs a data set per estimator, got {len(estimators)} and {len(datasets)}.")
@@ -73,17 +80,28 @@ def fit_many(
             )
     check_choice("on_error", on_error, ("raise", "return"))
     check_number("side_by_side", side_by_side, low=1, whole=True)
+    if n_jobs == 0:
+        raise InputError("n_jobs must be a whole number other than 0, or None, got 0. Use -1 for one a core.")
     if not estimators:
         return []
     if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
         fitted = fit_in_step(estimators, datasets, side_by_side=side_by_side)
         for i, error in enumerate(fitted):
             if isinstance(error, TrainingError) and on_error == "raise":
-                raise _named(error, i)
+                raise TrainingError(f"{_owner(i)}{error}")
         return fitted
-    todo = enumerate(zip(_copies(estimators), datasets, strict=True))
-    strict = torch.are_deterministic_algorithms_enabled()
-    return list(Parallel(n_jobs)(delayed(_fit)(i, estimator, data, on_error, strict) for i, (estimator, data) in todo))
+    copies = _copies(estimators)
+    for made in copies:  # a worker would draw from a generator of its own
+        if made.random_state is None:
+            made.random_state = copy.deepcopy(check_random_state(None))
+            draw_seed(None)
+    todo = enumerate(zip(copies, datasets, strict=True))
+    same = determinism()
+    fitted = list(Parallel(n_jobs)(delayed(_fit)(i, made, data, on_error, same) for i, (made, data) in todo))
+    for made, estimator in zip(fitted, estimators, strict=True):
+        if estimator.random_state is None and not isinstance(made, TrainingError):
+            made.random_state = None
+    return fitted
 
 
 def fit_in_step(
@@ -107,10 +125,16 @@ def fit_in_step(
     for together in _loads(datasets):
         mine = [fitted[i] for i in together]
         with torch.inference_mode(False), torch.enable_grad():
-            tasks = [_prepare(i, estimator, datasets[i]) for i, estimator in zip(together, mine, strict=True)]
+            owners = [_owner(i) for i in together]
+            tasks = []
+            for owner, estimator, i in zip(owners, mine, together, strict=True):
+                with owned(owner):
+                    tasks.append(estimator._prepare(**datasets[i]))
             # Batched arithmetic depends on the company in its last bits.
             batched = tasks[0].device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
-            failures = fit_tasks(mine, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch)
+            failures = fit_tasks(
+                mine, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch, owners=owners
+            )
         for i, failure in zip(together, failures, strict=True):
             fitted[i] = failure or fitted[i]
     return fitted
@@ -141,27 +165,21 @@ def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
     yield load
 
 
-def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, strict: bool) -> Any:
-    threads = torch.get_num_threads()
+def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, same: dict[str, bool]) -> Any:
+    threads, before = torch.get_num_threads(), determinism()
     torch.set_num_threads(1)
-    if strict != torch.are_deterministic_algorithms_enabled():  # a worker does not know
-        torch.use_deterministic_algorithms(strict)
+    torch.use_deterministic_algorithms(**same)  # a worker does not know
     try:
-        return estimator.fit(**data)
-    except (TrainingError, InputError) as error:
-        if on_error == "raise" or isinstance(error, InputError):
-            raise _named(error, i) from None
+        with owned(_owner(i)):
+            return estimator.fit(**data)
+    except TrainingError as error:
+        if on_error == "raise":
+            raise TrainingError(f"{_owner(i)}{error}") from error
         return error
     finally:
         torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(**before)
 
 
-def _prepare(i: int, estimator: BasePUClassifier, data: Mapping[str, Any]) -> Task:
-    try:
-        return estimator._prepare(**data)
-    except InputError as error:
-        raise _named(error, i) from None
-
-
-def _named(error: PulabError, i: int) -> PulabError:
-    return type(error)(f"estimators[{i}]: {error}")
+def _owner(i: int) -> str:
+    return f"estimators[{i}]: "

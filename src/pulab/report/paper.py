@@ -217,14 +217,14 @@ class Point(NamedTuple):
     training: int
     epoch: int
     mean: float
-    std: float
+    std: float | None
     n: int
 
 
 def points(found: Iterable[Curve]) -> list[Point]:
     """Curves epoch by epoch."""
     return [
-        Point(c.dataset, c.features, c.method, c.training, epoch, mean, std, c.n)
+        Point(c.dataset, c.features, c.method, c.training, epoch, mean, std if c.n > 1 else None, c.n)
         for c in found
         for epoch, (mean, std) in enumerate(zip(c.mean, c.std, strict=True), start=1)
     ]
@@ -237,6 +237,9 @@ def curve_lines(found: Iterable[Curve]) -> list[list[str]]:
     """Figure 2 in a few numbers: the loss in the first epoch, when labels begin to move, and in the last."""
 
     def at(curve: Curve, epoch: int | None) -> str:
-        return "" if epoch is None else f"{curve.mean[epoch - 1]:.3f} ± {curve.std[epoch - 1]:.3f}"
+        if epoch is None:
+            return ""
+        spread = f" ± {curve.std[epoch - 1]:.3f}" if curve.n > 1 else ""
+        return f"{curve.mean[epoch - 1]:.3f}{spread}"
 
     return [[c.panel, c.name, at(c, 1), at(c, c.e_start), at(c, len(c.mean)), str(c.n)] for c in found]

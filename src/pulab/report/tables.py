@@ -62,9 +62,10 @@ def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> tu
     found = {(cell.dataset, cell.method): cell for cell in chosen}
     lines = []
     for dataset in datasets:
-        trials = {cell.n for cell in chosen if cell.dataset == dataset}
+        trials = [cell.n for cell in chosen if cell.dataset == dataset]
+        least, most = min(trials), max(trials)
         errors = [str(found.get((dataset, method), "–")) for method in methods]
-        lines.append([dataset, *errors, "/".join(map(str, sorted(trials)))])
+        lines.append([dataset, *errors, str(most) if least == most else f"{least} to {most}"])
     name = f"{metric.replace('_', ' ')}, %" if metric in METRICS else metric
     return [name, *methods, "n"], lines
 

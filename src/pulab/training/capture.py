@@ -32,7 +32,8 @@ class CapturedStep:
 
     The first calls are real steps too, so that nothing has to be undone, and show what the model does. A step that
     cannot be recorded goes on being called, with a warning: of a module that reads values back, or one that keeps
-    something from pass to pass other than in place, which a recording would never see change.
+    something from pass to pass other than in a buffer, in place, which a recording would never see change. Looked for
+    are attributes and what lies in lists, dicts and sets; not what is deeper down.
     """
 
     def __init__(self, step: Callable[[Positions], Tensor], model: Model) -> None:
@@ -76,7 +77,7 @@ class CapturedStep:
         self._draws |= generator.get_offset() != drawn
         if host_generators() != drawn_on_host:
             self._refuse("the module draws random numbers on the CPU")
-        changed = [name for name, value in self._model.held().items() if value is not before.get(name)]
+        changed = self._model.changed_since(before)
         if changed:
             self._refuse(
                 f"the module puts another {changed[0]} in the place of the old one; keep what it needs in buffers"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pulab.errors import InputError
 
-# Constants of the 64-bit finaliser of MurmurHash3, as signed numbers; multiplication wraps around.
+# Constants of the 64-bit finaliser of MurmurHash3 and the step of SplitMix64, signed; multiplication wraps around.
 _MIX1, _MIX2, _STRIDE = -0xAE502812AA7333, -0x3B314601E57A13AD, -0x61C8864680B583EB
 
 

@@ -24,12 +24,19 @@ def train(
     """
     results: dict[int, Trained] = {}
     groups = list(_alike(jobs)) if batched else [[i] for i in range(len(jobs))]
-    for start in range(0, len(groups), side_by_side):
-        together = [(group, _training([jobs[i] for i in group])) for group in groups[start : start + side_by_side]]
-        run_in_step([training for _, training in together], on_epoch)
-        for group, training in together:
-            results |= dict(zip(group, training.results(), strict=True))
+    for device in dict.fromkeys(job.device for job in jobs):
+        mine = [group for group in groups if jobs[group[0]].device == device]
+        for start in range(0, len(mine), side_by_side):
+            results |= _train_together(jobs, mine[start : start + side_by_side], on_epoch)
     return [results[i] for i in range(len(jobs))]
+
+
+def _train_together(jobs: Sequence[Job], groups: Sequence[list[int]], on_epoch: OnEpoch) -> dict[int, Trained]:
+    """A function of its own, so that nothing is left of these trainings when the next ones begin."""
+    trainings = [_training([jobs[i] for i in group]) for group in groups]
+    run_in_step(trainings, on_epoch)
+    pairs = [zip(group, training.results(), strict=True) for group, training in zip(groups, trainings, strict=True)]
+    return {i: trained for pair in pairs for i, trained in pair}
 
 
 def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:

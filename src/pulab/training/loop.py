@@ -137,6 +137,7 @@ class Job:
     seeds: Seeds
     device: torch.device
     name: str = ""
+    owner: str = ""  # what errors about its module begin with
 
 
 class Trained(NamedTuple):
@@ -187,7 +188,7 @@ class Training:
             try:
                 yield
             finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
-                self._take_step = self._step
+                del self._take_step
                 self.model.compiled = None
             self.model.restore_best()
         self._look_for_nan()
@@ -306,11 +307,11 @@ class Training:
             raise
         except Exception as error:
             reason = in_one_line(error)
-            raise InputError(f"the module fails in training: {reason}.") from error
+            raise InputError(f"{self.jobs[0].owner}the module fails in training: {reason}.") from error
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
-                "the module's output does not depend on its parameters. If it holds a function that reaches back to "
-                "the module, a copy still reaches the original: write it as a method."
+                f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it holds a function "
+                "that reaches back to the module, a copy still reaches the original: write it as a method."
             )
         return terms
 
@@ -320,7 +321,8 @@ class Training:
     def _set_rates(self, rates: Sequence[float]) -> None:
         if isinstance(self._optimizer, StackedAMSGrad):
             # As torch's own has them, so that a model learns alike alone and in a fleet: in float32 on a GPU.
-            self._optimizer.lr.copy_(torch.tensor(rates, dtype=torch.float32 if self._on_gpu else torch.float64))
+            dtype = torch.float32 if self._on_gpu else torch.float64
+            self._optimizer.lr.copy_(torch.tensor(rates, dtype=dtype, device=self.device))
             return
         for group in self._optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
@@ -367,7 +369,7 @@ class Training:
 
     def _summaries(self) -> list[Record]:
         """Means over the rows of the epoch, for each model, read from the device once."""
-        rows = torch.tensor(self._row_counts, dtype=torch.float64)[:, None, None]
+        rows = torch.tensor(self._row_counts, dtype=torch.float64, device="cpu")[:, None, None]
         table = torch.stack(self._terms).double().cpu()  # steps × terms × models
         bad = ~torch.isfinite(table).all(dim=1)  # steps × models
         for i in bad.any(dim=0).nonzero().flatten().tolist():

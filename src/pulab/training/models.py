@@ -1,6 +1,7 @@
 """One module or many of one architecture, behind the same few calls. Logits have a line per model."""
 
 import copy
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -47,12 +48,23 @@ class Model:
         self.compiled = compiled
 
     def held(self) -> dict[str, Any]:
-        """Everything that the module holds, by name: the same objects, unless a pass puts others in their place."""
+        """Everything that the module holds, by name: the same objects, unless a pass puts others in their place.
+
+        Of containers a copy, to tell what a pass puts into them.
+        """
         return {
-            f"{prefix}.{name}".removeprefix("."): value
+            f"{prefix}.{name}".removeprefix("."): copy.copy(value) if isinstance(value, _CONTAINERS) else value
             for prefix, layer in self.modules[0].named_modules()
             for name, value in (_attributes(layer) | layer._parameters | layer._buffers).items()
         }
+
+    def changed_since(self, before: dict[str, Any]) -> list[str]:
+        """The names of what is not as it was held before."""
+
+        def is_kept(old: Any, new: Any) -> bool:
+            return new is old or (isinstance(new, _CONTAINERS) and _same(old, new))
+
+        return [name for name, value in self.held().items() if not is_kept(before.get(name), value)]
 
     def train(self, mode: bool) -> None:
         """Training or evaluation mode."""
@@ -250,6 +262,7 @@ def _agree(tried: Sequence[Tensor], alone: Sequence[Tensor]) -> bool:
 
 
 _TORCHS_OWN = {*vars(nn.Module()), "training"}
+_CONTAINERS = (dict, list, set, deque)
 
 
 def _attributes(layer: nn.Module) -> dict[str, Any]:

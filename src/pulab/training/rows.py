@@ -26,7 +26,9 @@ class Rows:
         self.dtype, self.device = dtype, device
         self.sparse = sparse.csr_array(X) if sparse.issparse(X) else None
         values = X if self.sparse is None else self.sparse.data
-        self.dense = self._tensor(values)
+        with warnings.catch_warnings():  # read-only memory (a memmap): torch warns, we never write
+            warnings.filterwarnings("ignore", message=".*not writable")
+            self.dense = torch.from_numpy(np.ascontiguousarray(values)).to(device, dtype)
         if not torch.isfinite(self.dense).all():
             raise InputError(
                 f"X holds values up to {np.abs(values).max():.3g}, too large for {dtype}. "
@@ -41,13 +43,9 @@ class Rows:
         if self.sparse is None:
             batch = self.dense.index_select(0, index.flatten())
         else:
-            batch = self._tensor(self.sparse[index.flatten().cpu().numpy()].toarray())
+            chosen = self.sparse[index.flatten().cpu().numpy()].toarray()
+            batch = torch.from_numpy(chosen).to(self.device, self.dtype)
         return batch.view(*index.shape, *self.shape[1:])
-
-    def _tensor(self, values: Any) -> Tensor:
-        with warnings.catch_warnings():  # read-only memory (a memmap): torch warns, we never write
-            warnings.filterwarnings("ignore", message=".*not writable")
-            return torch.from_numpy(np.ascontiguousarray(values)).to(self.device, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -103,5 +101,5 @@ def epoch_order(n: int, steps: int, batch_size: int | None, generator: torch.Gen
     for more, the rows are shuffled again and repeated.
     """
     wanted = max(n, steps) if batch_size is None else steps * batch_size
-    passes = [torch.randperm(n, generator=generator) for _ in range(math.ceil(wanted / n))]
+    passes = [torch.randperm(n, generator=generator, device="cpu") for _ in range(math.ceil(wanted / n))]
     return torch.cat(passes)[:wanted]
