@@ -139,7 +139,7 @@ def whole_trials() -> str:
     ours = row["warm_up_seconds"] / row["fleet"] + 197 / 200 * row["seconds_a_trial"]
     plain = row["ratio"] * row["seconds_a_trial"]
     return (
-        "These are epochs from the fourth on, after compiling and recording. With all that comes before them a trial of "
+        "These are epochs from the fourth on, after compiling and recording. With what comes before them a trial of "
         f"200 epochs takes {ours:.1f} s in a fleet of {row['fleet']}, against the plain {plain:.0f} s: "
         f"{plain / ours:.2f} ×."
     )
