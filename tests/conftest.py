@@ -23,6 +23,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"PULAB_DATA names no folder with {folder} in it"))
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Modules that a test makes have the same weights in any company."""
+    torch.manual_seed(0)
+
+
 class Blobs:
     """Two clouds far apart: PU data in either scenario, and the truth."""
 
