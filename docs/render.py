@@ -67,7 +67,8 @@ def other_encoder(features: str) -> str:
     found: list[Result] = []
     for table in (1, 2, 3):
         cells = [cell for cell in table_cells(table, features=features) if cell.dataset in TEXTS]
-        found += results(cells, rows_of(table_runs(table, features=features), committed_rows()))
+        rows = rows_of(table_runs(table, features=features), committed_rows())
+        found += [result for result in results(cells, rows) if result.n]
     lines = [[f"Table {result.table}", *line] for result, line in zip(found, as_lines(found), strict=True)]
     return _noted(markdown(["", *HEADER], lines), found)
 

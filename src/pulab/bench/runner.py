@@ -62,6 +62,7 @@ def _outcomes(
         for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
             yield from run_fleet(fleet, device, on_progress)
         return
+    _load.cache_clear()  # processes have memory of their own
     context = get_context("spawn")  # a forked torch may hang
     others = set(active_children())  # the caller's own
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_determinism(),)) as pool:
