@@ -144,9 +144,7 @@ def _cells_of_inits(dataset: str, trials: int, features: str) -> list[Cell]:
     prior = PAPER[dataset].sampling.prior
     cells = []
     for (setting, point), init in product((("paper", {}), ("tuned", PAPER[dataset].tuned)), INITS):
-        change: dict[str, Any] = (
-            {} if init == "prior" else {"init": init}
-        )  # from the prior they are Table 2's runs, too
+        change: dict[str, Any] = {} if init == "prior" else {"init": init}  # the first are Table 2's runs, too
         specs = tuple(runs(dataset, "joint", trials, features=features, **point, **change))
         cells.append(Cell(1, dataset, specs[0].features, prior, "joint", setting, init, "test_error", (specs,)))
     return cells
