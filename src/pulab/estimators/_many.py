@@ -89,15 +89,9 @@ def fit_many(
         for i, error in enumerate(fitted):
             if isinstance(error, TrainingError) and on_error == "raise":
                 raise TrainingError(f"{_owner(i)}{error}")
-        return fitted
-    copies = _copies(estimators)
-    for made in copies:  # a worker would draw from a generator of its own
-        if made.random_state is None:
-            made.random_state = copy.deepcopy(check_random_state(None))
-            draw_seed(None)
-    todo = enumerate(zip(copies, datasets, strict=True))
-    same = determinism()
-    fitted = list(Parallel(n_jobs)(delayed(_fit)(i, made, data, on_error, same) for i, (made, data) in todo))
+    else:
+        todo, same = enumerate(zip(_copies(estimators), datasets, strict=True)), determinism()
+        fitted = list(Parallel(n_jobs)(delayed(_fit)(i, made, data, on_error, same) for i, (made, data) in todo))
     for made, estimator in zip(fitted, estimators, strict=True):
         if estimator.random_state is None and not isinstance(made, TrainingError):
             made.random_state = None
@@ -141,12 +135,17 @@ def fit_in_step(
 
 
 def _copies(estimators: Sequence[BasePUClassifier]) -> list[BasePUClassifier]:
-    """Fresh copies. A RandomState that several of them share gives each its own numbers, as in fits one by one."""
+    """Fresh copies. A RandomState that several of them share, numpy's own for None, gives each what it gives it alone.
+
+    They hold its state, since a worker would draw from a generator of its own.
+    """
     copies = []
     for estimator in estimators:
-        copies.append(clone(estimator))
-        if isinstance(estimator.random_state, np.random.RandomState):
-            draw_seed(estimator.random_state)
+        made, state = clone(estimator), estimator.random_state
+        if state is None or isinstance(state, np.random.RandomState):
+            made.random_state = copy.deepcopy(check_random_state(state))
+            draw_seed(state)
+        copies.append(made)
     return copies
 
 
