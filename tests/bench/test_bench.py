@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import pulab
 from pulab import PulabWarning
@@ -72,8 +73,18 @@ def test_what_cannot_be_run_is_refused(change: dict[str, str], message: str) -> 
 def test_processes_give_what_one_process_gives() -> None:
     specs = [replace(SPEC, seed=seed) for seed in range(2)]
     alone = {row["spec"]: row["test_error"] for row in run_all(specs, device="cpu", jobs=1)}
-    together = {row["spec"]: row["test_error"] for row in run_all(specs, device="cpu", jobs=2)}
-    assert alone == together
+    together = list(run_all(specs, device="cpu", jobs=2))
+    assert alone == {row["spec"]: row["test_error"] for row in together}
+    assert not any(row["deterministic"] for row in together)
+
+
+def test_a_row_says_whether_it_was_made_by_deterministic_algorithms() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        rows = list(run_all([SPEC, replace(SPEC, seed=2)], device="cpu", jobs=2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert [row["deterministic"] for row in rows] == [True, True]
 
 
 def test_data_are_looked_for_before_the_first_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -253,6 +253,10 @@ def test_a_run_goes_on_where_it_was(
     code, _, err = command(monkeypatch, capsys, *words)
     assert (code, len(rows.read_text().splitlines())) == (0, 3)
     assert "3 of 3 runs are done already" in err
+    show = ("bench", "show", "smoke", "--rows", str(tmp_path))
+    assert command(monkeypatch, capsys, *show)[2] == ""
+    rows.write_text(json.dumps(whole[0]) + "\n")
+    assert "2 of 3 runs have no row yet" in command(monkeypatch, capsys, *show)[2]
 
     old = whole[1] | {"settings": whole[1]["settings"] | {"lr": 0.5}}
     rows.write_text(json.dumps(old) + "\n" + json.dumps(whole[2]) + "\n" + json.dumps(whole[0])[:100])

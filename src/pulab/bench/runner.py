@@ -246,6 +246,7 @@ def _circumstances(device: str) -> Row:
     name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
     return {
         "device": f"{device} ({name})",
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
         "versions": {"pulab": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "commit": _commit(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -258,6 +258,8 @@ def bench_show(
         same = _options(datasets=datasets, methods=methods, trials=trials, features=features, out=rows)
         then = "" if rows else ", then pass --rows runs"
         raise InputError(f"{folder} holds no such rows. Run `pulab bench run {recipe}{same}`{then}.")
+    if len(found) < len(specs):
+        console.note(f"{len(specs) - len(found)} of {len(specs)} runs have no row yet")
     shown = show(recipe, specs, found, form, trials or 10, features or ENCODER)
     if out is not None:
         console.write_whole(out, shown)
