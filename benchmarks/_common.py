@@ -9,7 +9,7 @@ import torch
 
 from pulab.bench import append_row
 from pulab.bench.paper import PAPER, runs
-from pulab.bench.runner import make_estimator
+from pulab.bench.runner import commit, make_estimator
 from pulab.datasets import DATASETS, Trial
 
 ROWS = Path(os.environ.get("BENCHMARK_ROWS", Path(__file__).parents[1] / "results" / "performance"))
@@ -30,7 +30,7 @@ def joint_runs(
 
 def report(name: str, **measured: Any) -> None:
     """Print a measurement and keep it."""
-    row = {"benchmark": name, **measured, "torch": torch.__version__, "machine": platform.machine()}
+    row = {"benchmark": name, **measured, "torch": torch.__version__, "machine": platform.machine(), "commit": commit()}
     if torch.cuda.is_available():
         row["device"] = torch.cuda.get_device_name()
     shown = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}

@@ -183,7 +183,7 @@ def test_a_row_never_names_the_commit_of_another_project(tmp_path: Path, monkeyp
     monkeypatch.delenv("PULAB_COMMIT", raising=False)
     monkeypatch.setattr(runner, "__file__", str(tmp_path / "lib" / "python" / "pulab" / "bench" / "runner.py"))
     (tmp_path / ".git").mkdir()
-    assert runner._commit.__wrapped__() is None
+    assert runner.commit.__wrapped__() is None
 
 
 def test_rows_are_rounded_and_never_hold_nan(tmp_path: Path) -> None:

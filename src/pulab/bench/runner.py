@@ -248,13 +248,13 @@ def _circumstances(device: str) -> Row:
         "device": f"{device} ({name})",
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "versions": {"pulab": __version__, "torch": torch.__version__, "python": platform.python_version()},
-        "commit": _commit(),
+        "commit": commit(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 @lru_cache(maxsize=1)
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit that the code runs from: of its checkout, or as the environment has it where there is no git."""
     if "PULAB_COMMIT" in os.environ:
         return os.environ["PULAB_COMMIT"]

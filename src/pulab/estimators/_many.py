@@ -2,21 +2,23 @@
 
 import copy
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
-from sklearn.base import clone
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.externals.loky.backend.reduction import dumps
 from sklearn.utils import check_random_state
+from torch import nn
 
 from pulab._torch import determinism, resolve_device
 from pulab._validation import check_choice, check_number
 from pulab.errors import InputError, TrainingError
 from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks, owned
-from pulab.training import Record
+from pulab.training import Record, has_gradient_hooks
 
 LOAD = 2**30  # numbers in the rows of fits that are trained together; batched, they are on the device twice
 
@@ -47,7 +49,8 @@ def fit_many(
     datasets : sequence of dict
         What to pass to each ``fit``: ``{"X": …, "y": …}``, and ``X_val``, ``y_val`` where there are any.
     n_jobs : int or None
-        Processes on a CPU, as for scikit-learn; -1 is one a core.
+        Processes on a CPU, as for scikit-learn; -1 is one a core. Modules with hooks on gradients, or that cannot be
+        pickled, need 1.
     side_by_side : int
         How many networks a GPU trains at a time, those that are batched counting as one.
     on_error : {"raise", "return"}
@@ -80,8 +83,8 @@ def fit_many(
             )
     check_choice("on_error", on_error, ("raise", "return"))
     check_number("side_by_side", side_by_side, low=1, whole=True)
-    if n_jobs == 0:
-        raise InputError("n_jobs must be a whole number other than 0, or None, got 0. Use -1 for one a core.")
+    if n_jobs == 0 or not (n_jobs is None or isinstance(n_jobs, int | np.integer)):
+        raise InputError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}. Use -1 for one a core.")
     if not estimators:
         return []
     if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
@@ -90,8 +93,12 @@ def fit_many(
             if isinstance(error, TrainingError) and on_error == "raise":
                 raise TrainingError(f"{_owner(i)}{error}")
     else:
-        todo, same = enumerate(zip(_copies(estimators), datasets, strict=True)), determinism()
-        fitted = list(Parallel(n_jobs)(delayed(_fit)(i, made, data, on_error, same) for i, (made, data) in todo))
+        copies, caller = _copies(estimators), (os.getpid(), determinism())
+        if effective_n_jobs(n_jobs) > 1:
+            for i, made in enumerate(copies):
+                _check_travels(made, _owner(i))
+        todo = enumerate(zip(copies, datasets, strict=True))
+        fitted = list(Parallel(n_jobs)(delayed(_fit)(i, made, data, on_error, *caller) for i, (made, data) in todo))
     for made, estimator in zip(fitted, estimators, strict=True):
         if estimator.random_state is None and not isinstance(made, TrainingError):
             made.random_state = None
@@ -141,7 +148,8 @@ def _copies(estimators: Sequence[BasePUClassifier]) -> list[BasePUClassifier]:
     """
     copies = []
     for estimator in estimators:
-        made, state = clone(estimator), estimator.random_state
+        # Not scikit-learn's clone, which copies a module without its hooks; fit copies it with them.
+        made, state = type(estimator)(**estimator.get_params(deep=False)), estimator.random_state
         if state is None or isinstance(state, np.random.RandomState):
             made.random_state = copy.deepcopy(check_random_state(state))
             draw_seed(state)
@@ -164,13 +172,31 @@ def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
     yield load
 
 
-def _fit(i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, same: dict[str, bool]) -> Any:
+def _check_travels(estimator: BasePUClassifier, owner: str) -> None:
+    """Refuse what would be stuck between processes, or lose something there."""
+    module = estimator.module
+    try:
+        if isinstance(module, nn.Module) and has_gradient_hooks(module):
+            raise TypeError("its module has hooks on gradients, which would stay behind")
+        dumps(estimator)  # as joblib does it
+    except Exception as error:
+        raise InputError(
+            f"{owner}the estimator cannot go to another process and back: {error}. Pass n_jobs=1."
+        ) from error
+
+
+def _fit(
+    i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, caller: int, same: dict[str, bool]
+) -> Any:
     threads, before = torch.get_num_threads(), determinism()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(**same)  # a worker does not know
     try:
         with owned(_owner(i)):
-            return estimator.fit(**data)
+            estimator.fit(**data)
+        if os.getpid() != caller:
+            _check_travels(estimator, _owner(i))
+        return estimator
     except TrainingError as error:
         if on_error == "raise":
             raise TrainingError(f"{_owner(i)}{error}") from error

@@ -167,7 +167,12 @@ class PUbNClassifier(BasePUClassifier):
         rows = self._rows(X_negative, task.dtype, task.device)
         index = np.arange(len(rows))
         streams, validation = task.streams, task.validation
-        if validation is not None and self.validation_fraction > 0:
+        if validation is not None:
+            if self.validation_fraction == 0:
+                raise InputError(
+                    "with X_negative and X_val, validation_fraction must be above 0, got 0. "
+                    "σ is chosen by its risk on held-out rows, of which some must be of X_negative."
+                )
             index, held_out = hold_out(index, self.validation_fraction, np.random.default_rng(task.seeds["split-n"]))
             validation = validation | make_streams(rows, {"n": held_out}, task.device)
         return replace(task, streams=streams | make_streams(rows, {"n": index}, task.device), validation=validation)

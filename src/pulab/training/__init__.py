@@ -16,7 +16,7 @@ from pulab.training.loop import (
     run_in_step,
 )
 from pulab.training.memory import LabelRing
-from pulab.training.models import can_stack, use_channels_last
+from pulab.training.models import can_stack, has_gradient_hooks, use_channels_last
 from pulab.training.rows import Rows, Stream
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Trained",
     "Training",
     "can_stack",
+    "has_gradient_hooks",
     "ignore",
     "predict_logits",
     "run_in_step",

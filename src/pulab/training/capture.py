@@ -43,7 +43,7 @@ class CapturedStep:
         self._refused = False
         self._draws = False  # from the generator that all models of this GPU share
 
-    _turn: ClassVar[torch.cuda.Event | None] = None  # of the last replay that drew random numbers
+    _turns: ClassVar[dict[torch.device, torch.cuda.Event]] = {}  # of a GPU's last replay that drew random numbers
 
     def __call__(self, positions: Positions) -> Tensor:
         key = tuple(rows.shape[1] for rows in positions.values())
@@ -64,7 +64,7 @@ class CapturedStep:
             graph.replay()
             return output
         # Recordings may read their seed from one place, which the next one overwrites: one after the other.
-        turn = CapturedStep._turn = CapturedStep._turn or torch.cuda.Event()  # type: ignore[no-untyped-call]
+        turn = self._turns.setdefault(output.device, torch.cuda.Event())  # type: ignore[no-untyped-call]
         torch.cuda.current_stream().wait_event(turn)
         graph.replay()
         turn.record()

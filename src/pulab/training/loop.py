@@ -140,6 +140,12 @@ class Job:
     owner: str = ""  # what errors about its module begin with
 
 
+def _all_streams(job: Job) -> dict[tuple[str, str], Stream]:
+    """Those it learns from and those it is validated on, which may be of the same rows."""
+    parts = (("training", job.streams), ("validation", job.validation or {}))
+    return {(part, name): stream for part, streams in parts for name, stream in streams.items()}
+
+
 class Trained(NamedTuple):
     """What comes of a job: its module at the best epoch, how it went, its line of the objective, what went wrong."""
 
@@ -161,8 +167,9 @@ class Training:
     def __init__(self, jobs: Sequence[Job], objective: Objective) -> None:
         first = jobs[0]
         self.jobs, self.objective, self.schedule, self.device = jobs, objective, first.schedule, first.device
-        self.streams = stack_streams([job.streams for job in jobs])
-        self.validation = stack_streams([job.validation for job in jobs]) if first.validation else None
+        streams = stack_streams([_all_streams(job) for job in jobs])
+        self.streams = {name: streams["training", name] for name in first.streams}
+        self.validation = {n: streams["validation", n] for n in first.validation} if first.validation else None
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0  # how many have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]

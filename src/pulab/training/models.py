@@ -48,7 +48,7 @@ class Model:
         self.compiled = compiled
 
     def held(self) -> dict[str, Any]:
-        """Everything that the module holds, by name: the same objects, unless a pass puts others in their place.
+        """Everything that the module holds, by name: the same objects and numbers, unless a pass puts others there.
 
         Of containers a copy, to tell what a pass puts into them.
         """
@@ -62,7 +62,8 @@ class Model:
         """The names of what is not as it was held before."""
 
         def is_kept(old: Any, new: Any) -> bool:
-            return new is old or (isinstance(new, _CONTAINERS) and _same(old, new))
+            alike = type(new) is type(old) and isinstance(new, (*_CONTAINERS, int, float, str))
+            return new is old or (alike and _same(old, new))
 
         return [name for name, value in self.held().items() if not is_kept(before.get(name), value)]
 
@@ -210,10 +211,15 @@ def can_stack(module: nn.Module) -> bool:
     tied = len(list(module.named_parameters(remove_duplicate=False))) > len(parameters)
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     hooked = any(getattr(layer, name) for layer in module.modules() for name in hooks)
-    hooked = hooked or any(p._backward_hooks or p._post_accumulate_grad_hooks for p in parameters)
     padded = any(getattr(layer, "padding_idx", None) is not None for layer in module.modules())  # vmap loses it
     small = sum(p.numel() for p in parameters) < 5_000_000
+    hooked = hooked or has_gradient_hooks(module)
     return small and not tied and not hooked and not padded and not list(module.buffers())
+
+
+def has_gradient_hooks(module: nn.Module) -> bool:
+    """Whether a gradient passes through somebody's hands before it is used."""
+    return any(p._backward_hooks or p._post_accumulate_grad_hooks for p in module.parameters())
 
 
 def can_batch(module: nn.Module, rows: Tensor) -> bool:

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from scipy import sparse
 from torch import Tensor
 
 from pulab.errors import InputError
+
+K = TypeVar("K")
 
 
 class Rows:
@@ -69,17 +71,16 @@ class Stream:
         return torch.arange(len(self), device=self.index.device).expand(self.index.shape)
 
 
-def stack_streams(jobs: Sequence[Mapping[str, Stream] | None]) -> dict[str, Stream]:
+def stack_streams(jobs: Sequence[Mapping[K, Stream]]) -> dict[K, Stream]:
     """The streams of several models as streams for all of them; rows that they share are held once."""
-    lines = [streams for streams in jobs if streams is not None]
-    if len(lines) == 1:
-        return dict(lines[0])
-    distinct = {id(stream.rows): stream.rows for streams in lines for stream in streams.values()}
+    if len(jobs) == 1:
+        return dict(jobs[0])
+    distinct = {id(stream.rows): stream.rows for streams in jobs for stream in streams.values()}
     starts = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
     rows = _join(list(distinct.values()))
     return {
-        name: Stream(rows, torch.cat([streams[name].index + starts[id(streams[name].rows)] for streams in lines]))
-        for name in lines[0]
+        name: Stream(rows, torch.cat([streams[name].index + starts[id(streams[name].rows)] for streams in jobs]))
+        for name in jobs[0]
     }
 
 
