@@ -96,7 +96,7 @@ def test_tuned_is_chosen_by_validation_risk_over_the_trials_that_all_points_have
     assert (second.setting, second.mean, second.n) == ("tuned", 10.0, 2)
     assert (second.paper_mean, second.paper_std) == (3.69, 0.69)
     assert "| 10.00 ± 1.41 | 2 | 3.69 ± 0.69 | +6.31 | no | missed |" in markdown(HEADER, as_lines([second]))
-    assert choices(cells, rows) == ["mnist, prior 0.49: lambda_init 2.0, beta 3.0, positive_loss logistic"]
+    assert choices(cells, rows) == ["mnist, prior 0.49: lambda_init 2.0, alpha 10.0, beta 3.0, positive_loss logistic"]
     unfinished = results(cells, rows[:-1])[1]  # the last point lacks its second trial
     assert (unfinished.mean, unfinished.n) == (9.0, 1)
     not_begun = results(cells, rows[:-2])[1]

@@ -35,10 +35,11 @@ _MNIST = Experiment(
         "joint": {"lr": 5e-3, "r": 10, "e_start": 20, "lambda_init": 10.0, "alpha": 10.0, "beta": 2.0},
     },
     grid=[
-        {"lambda_init": lambda_init, "beta": beta, "positive_loss": loss}
-        for lambda_init, beta, loss in product((2.0, 5.0, 10.0), (2.0, 3.0), ("sigmoid", "logistic"))
+        {"lambda_init": lambda_init, "alpha": alpha, "beta": beta, "positive_loss": loss}
+        for lambda_init, alpha in ((2.0, 10.0), (5.0, 10.0), (10.0, 10.0), (5.0, 5.0), (5.0, 20.0))
+        for beta, loss in product((2.0, 3.0), ("sigmoid", "logistic"))
     ],
-    tuned={"lambda_init": 5.0, "beta": 2.0, "positive_loss": "sigmoid"},
+    tuned={"lambda_init": 2.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "sigmoid"},
 )
 
 
