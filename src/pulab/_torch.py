@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -103,12 +103,26 @@ def fast_convolutions(device: torch.device) -> AbstractContextManager[None]:
     return flags
 
 
-def determinism() -> dict[str, bool]:
-    """What to pass to ``torch.use_deterministic_algorithms`` to have it as it is here."""
-    return {
-        "mode": torch.are_deterministic_algorithms_enabled(),
-        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
-    }
+class Settings(NamedTuple):
+    """What a process has told torch and a fit depends on, for another process to be told as well."""
+
+    deterministic: bool
+    warn_only: bool
+    dtype: torch.dtype
+
+    @classmethod
+    def here(cls) -> Self:
+        """Those of this process."""
+        return cls(
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.get_default_dtype(),
+        )
+
+    def use(self) -> None:
+        """Tell torch here."""
+        torch.use_deterministic_algorithms(self.deterministic, warn_only=self.warn_only)
+        torch.set_default_dtype(self.dtype)
 
 
 def be_deterministic() -> None:

@@ -132,6 +132,8 @@ def test_what_is_no_result_counts_as_not_done(tmp_path: Path) -> None:
         {"recovery_error": -5},
         {"val_risk": "0.1"},
         {"settings": None},
+        {"settings": row["settings"] | {"epochs": 3}, "history": {}},  # two were asked for
+        {"versions": "old"},
         {"sigma_history": None},
         {"history": {"loss": [1, 2], "lr": [1]}},
         {"history": {"loss": [None, None]}},

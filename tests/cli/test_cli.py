@@ -255,6 +255,8 @@ def test_a_run_goes_on_where_it_was(
     assert "3 of 3 runs are done already" in err
     show = ("bench", "show", "smoke", "--rows", str(tmp_path))
     assert command(monkeypatch, capsys, *show)[2] == ""
+    rows.write_text("".join(json.dumps(row | {"versions": {"pulab": "0.0.1"}}) + "\n" for row in whole))
+    assert "3 of 3 rows were made by another version" in command(monkeypatch, capsys, *show)[2]
     rows.write_text(json.dumps(whole[0]) + "\n")
     assert "2 of 3 runs have no row yet" in command(monkeypatch, capsys, *show)[2]
 

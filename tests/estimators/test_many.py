@@ -1,12 +1,14 @@
 """Alone or together: a fit gives the same result."""
 
 import gc
+import threading
 import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,15 +20,15 @@ from torch import nn
 from torch.nn import functional
 
 from pulab import JointPUClassifier, NNPUClassifier, PUbNClassifier, fit_many
-from pulab._torch import be_deterministic, determinism
+from pulab._torch import Settings, be_deterministic
 from pulab.errors import TrainingError
 from pulab.estimators import fit_in_step
 from pulab.estimators._base import BasePUClassifier, fit_tasks
-from pulab.nets import PreActBlock
+from pulab.nets import MnistCNN, PreActBlock
 from pulab.training import Job, Training, capture
 from pulab.training import fleet as fleet_module
 from pulab.training.dropout import counted_dropout
-from pulab.training.models import Model
+from pulab.training.models import Model, can_batch
 from tests.conftest import Blobs
 
 
@@ -258,6 +260,7 @@ def two_layers(between: nn.Module, frozen: bool = False) -> nn.Module:
         *[(make, make) for make in (Averages, lambda: Remembers(5, 1), lambda: Branches(5, 1), Tied)],
     ],
 )
+@pytest.mark.filterwarnings("ignore:small networks are trained side by side")
 def test_what_cannot_be_one_network_is_trained_apart(makers: Sequence[Callable[[], nn.Module]]) -> None:
     """A batched network runs the code of its first module for all: a difference overlooked is the wrong model."""
 
@@ -271,6 +274,15 @@ def test_what_cannot_be_one_network_is_trained_apart(makers: Sequence[Callable[[
             assert np.abs(one.decision_function(X) - other.decision_function(X)).max() < 1e-9
         assert largest_difference(one, other) < 1e-9
         assert [r["loss"] for r in one.history_] == pytest.approx([r["loss"] for r in other.history_], abs=1e-9)
+
+
+def test_it_is_said_once_that_small_networks_are_not_batched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_said", set())
+    net = lambda: Branches(5, 1)  # noqa: E731
+    clfs = [NNPUClassifier(prior=0.4, epochs=1, module=net, random_state=i, device="cpu") for i in range(2)]
+    with pytest.warns(UserWarning, match="side by side, not as one: what Branches does"):
+        together(clfs, batched=True)
+    together(clfs, batched=True)  # warnings are errors here
 
 
 def test_sparse_validation_rows_are_not_batched() -> None:
@@ -400,26 +412,69 @@ def test_an_error_in_a_fleet_says_whose_it_is(training: bool) -> None:
         fit_in_step(estimators, [{"X": data.X, "y": data.s}] * 2)
 
 
-def test_workers_are_as_deterministic_as_the_caller_and_only_while_they_fit() -> None:
-    def there() -> dict[str, bool]:
-        return Parallel(2)(delayed(determinism)() for _ in range(2))[0]
+def test_workers_have_the_callers_settings_and_only_while_they_fit() -> None:
+    def there() -> Settings:
+        return Parallel(2)(delayed(Settings.here)() for _ in range(2))[0]
 
     data = Blobs("case-control")
     estimators = [NNPUClassifier(prior=0.4, epochs=1, device="cpu", module=Tells) for _ in range(2)]
     before = there()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    settings = Settings(deterministic=True, warn_only=True, dtype=torch.float64)
+    settings.use()
     try:
         fitted = fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
     finally:
-        torch.use_deterministic_algorithms(False)
-    assert [clf.module_.told for clf in fitted] == [{"mode": True, "warn_only": True}] * 2
-    assert there() == before == {"mode": False, "warn_only": False}
+        before.use()
+    assert [clf.module_.told for clf in fitted] == [settings] * 2
+    assert there() == before == Settings(deterministic=False, warn_only=False, dtype=torch.float32)
+
+
+def test_the_caller_hears_the_warnings_of_workers() -> None:
+    data = Blobs("case-control")
+    estimators = [NNPUClassifier(epochs=1, device="cpu") for _ in range(2)]
+    with pytest.warns(UserWarning, match="no prior was given") as caught:
+        fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
+    assert len(caught) == 2
+
+
+def hooked_net() -> nn.Module:
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 1))
+    net[0].weight.register_hook(torch.zeros_like)
+    return net
+
+
+def locked_net() -> nn.Module:
+    net = nn.Linear(5, 1)
+    net.lock = threading.Lock()
+    return net
+
+
+def test_hooks_on_gradients_are_kept() -> None:
+    data, net = Blobs("case-control"), hooked_net()
+    estimators = [NNPUClassifier(prior=0.4, epochs=2, module=net, weight_decay=0.0, device="cpu") for _ in range(2)]
+    for fitted in (
+        fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=1),
+        together(estimators, batched=True),
+    ):
+        for clf in fitted:
+            assert torch.equal(clf.module_[0].weight, net[0].weight)
+            assert not torch.equal(clf.module_[2].weight, net[2].weight)
+
+
+@pytest.mark.parametrize(
+    ("module", "why"), [(hooked_net(), "hooks on gradients"), (locked_net(), "lock"), (locked_net, "lock")]
+)
+def test_what_cannot_go_to_another_process_is_refused(module: Any, why: str) -> None:
+    data = Blobs("case-control")
+    estimators = [NNPUClassifier(prior=0.4, epochs=1, module=module, device="cpu") for _ in range(2)]
+    with pytest.raises(ValueError, match=rf"estimators\[[01]\]: .*{why}.* Pass n_jobs=1"):
+        fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
 
 
 class Tells(nn.Linear):
     def __init__(self) -> None:
         super().__init__(5, 1)
-        self.told = determinism()
+        self.told = Settings.here()
 
 
 def test_nothing_is_left_of_a_training() -> None:
@@ -462,6 +517,13 @@ def test_fleets_on_a_gpu() -> None:
     many = fit_many(fleet("float64", "cuda"), [{"X": d.X, "y": d.s} for d in data])
     for one, other in zip(alone(fleet("float64", "cuda")), many, strict=True):
         assert largest_difference(one, other) < 1e-9
+
+
+@pytest.mark.gpu
+def test_a_gpus_rounding_does_not_keep_networks_from_being_batched() -> None:
+    for seed in range(20):
+        torch.manual_seed(seed)
+        assert can_batch(MnistCNN().cuda(), torch.rand(32, 1, 28, 28, device="cuda"))
 
 
 @pytest.mark.gpu

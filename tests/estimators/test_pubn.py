@@ -49,6 +49,9 @@ def test_bad_negatives_are_refused(blobs: Blobs) -> None:
         make(rho=0.7).fit(blobs.X, blobs.s, X_negative=blobs.X[:9])
     with pytest.raises(ValueError, match="got None"):
         make().fit(blobs.X, blobs.s, X_negative=blobs.X[:9])
+    held_out = {"X_val": blobs.X, "y_val": blobs.s, "X_negative": blobs.X[:9]}
+    with pytest.raises(ValueError, match="validation_fraction must be above 0"):
+        make(rho=0.1, validation_fraction=0.0).fit(blobs.X, blobs.s, **held_out)
     for bad in ({"tau": 0}, {"rho": 1}, {"lr_sigma": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
             make(**bad).fit(blobs.X, blobs.s)

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joblib import cpu_count  # knows of affinity and of containers
 
@@ -26,6 +26,9 @@ from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row, rounded
 from pulab.datasets import DATASETS, PUSample, Split, Trial
 from pulab.errors import InputError, TrainingError
+
+if TYPE_CHECKING:
+    from pulab._torch import Settings
 
 OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
 SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs of a fleet: one batched network, or networks side by side
@@ -65,7 +68,7 @@ def _outcomes(
     _load.cache_clear()  # processes have memory of their own
     context = get_context("spawn")  # a forked torch may hang
     others = set(active_children())  # the caller's own
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_determinism(),)) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_settings(),)) as pool:
         running = [pool.submit(run_fleet, [spec], device) for spec in specs]
         try:
             for done in as_completed(running):
@@ -274,18 +277,18 @@ def _is_cuda(device: str) -> bool:
     return resolve_device(device).type == "cuda"
 
 
-def _determinism() -> dict[str, bool]:
-    from pulab._torch import determinism
+def _settings() -> "Settings":
+    from pulab._torch import Settings
 
-    return determinism()
+    return Settings.here()
 
 
-def _begin_worker(deterministic: dict[str, bool]) -> None:
+def _begin_worker(same: "Settings") -> None:
     """One thread; Ctrl-C is the parent's to answer; and no life after the parent's."""
     import torch
 
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(**deterministic)
+    same.use()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:

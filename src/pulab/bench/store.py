@@ -106,6 +106,8 @@ def _is_result(row: Row, spec: RunSpec) -> bool:
         and all(_is_number(error) and 0 <= error <= 100 for error in errors)
         and all(map(_is_number, risk))
         and isinstance(row.get("settings"), dict)
+        and isinstance(row.get("versions", {}), dict)
+        and all(row["settings"].get(name, value) == value for name, value in rounded(spec.params).items())
         and all(_is_history(row.get(name), row["settings"].get("epochs")) for name in ("history", "sigma_history"))
     )
 

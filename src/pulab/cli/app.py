@@ -1,5 +1,6 @@
 """The command ``pulab``."""
 
+import os
 import shlex
 import signal
 import sys
@@ -33,6 +34,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print data for a program to 
 
 def main() -> None:
     """Run the command; any error is one line and exit code 1."""
+    # Either may be closed.
+    sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every letter of a table
@@ -194,15 +197,16 @@ def bench_run(
     from pulab._torch import be_deterministic, resolve_device
     from pulab.bench import append_row, is_current, rows_of
 
-    if out.is_file():
-        raise InputError(f"--out must be a folder, got the file {out}.")
     resolve_device(device)
     specs = _specs(recipe, datasets, methods, trials, features)
+    rows = out / f"{recipe}.jsonl"
     try:  # now, not after the first training
+        if out.is_file():
+            raise InputError(f"--out must be a folder, got the file {out}.")
         out.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=out).close()
-        if (out / f"{recipe}.jsonl").exists():
-            (out / f"{recipe}.jsonl").open("a").close()
+        if rows.exists() or rows.is_symlink():
+            rows.open("a").close()
     except OSError as error:
         raise InputError(f"--out must be a folder that can be written to, got {out} ({error.strerror}).") from error
     by_digest = {spec.digest: spec for spec in specs}
@@ -212,7 +216,7 @@ def bench_run(
         console.err.print(f"{len(done)} of {len(specs)} runs are done already")
     if deterministic:
         be_deterministic()
-    _run(left, device, lambda row: append_row(out / f"{recipe}.jsonl", row))
+    _run(left, device, lambda row: append_row(rows, row))
     same = _options(datasets=datasets, methods=methods, trials=trials, features=features, rows=out)
     console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe}{same}")
 
@@ -260,6 +264,9 @@ def bench_show(
         raise InputError(f"{folder} holds no such rows. Run `pulab bench run {recipe}{same}`{then}.")
     if len(found) < len(specs):
         console.note(f"{len(specs) - len(found)} of {len(specs)} runs have no row yet")
+    others = [row for row in found if row.get("versions", {}).get("pulab") not in (None, __version__)]
+    if others and rows is not None:
+        console.note(f"{len(others)} of {len(found)} rows were made by another version of pulab, with its defaults")
     shown = show(recipe, specs, found, form, trials or 10, features or ENCODER)
     if out is not None:
         console.write_whole(out, shown)

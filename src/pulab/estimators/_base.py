@@ -434,7 +434,8 @@ def copy_module(module: nn.Module) -> nn.Module:
             ours.requires_grad_().register_hook(hook)  # type: ignore[no-untyped-call]
         for hook in (theirs._post_accumulate_grad_hooks or {}).values():
             ours.requires_grad_().register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-        ours.requires_grad_(theirs.requires_grad)
+        if ours.requires_grad != theirs.requires_grad:
+            ours.requires_grad_(theirs.requires_grad)
     return made
 
 

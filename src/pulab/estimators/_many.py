@@ -3,7 +3,9 @@
 import copy
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from inspect import signature
 from typing import Any
 
@@ -14,7 +16,7 @@ from joblib.externals.loky.backend.reduction import dumps
 from sklearn.utils import check_random_state
 from torch import nn
 
-from pulab._torch import determinism, resolve_device
+from pulab._torch import Settings, resolve_device
 from pulab._validation import check_choice, check_number
 from pulab.errors import InputError, TrainingError
 from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks, owned
@@ -93,12 +95,16 @@ def fit_many(
             if isinstance(error, TrainingError) and on_error == "raise":
                 raise TrainingError(f"{_owner(i)}{error}")
     else:
-        copies, caller = _copies(estimators), (os.getpid(), determinism())
+        copies, caller = _copies(estimators), (os.getpid(), Settings.here())
         if effective_n_jobs(n_jobs) > 1:
             for i, made in enumerate(copies):
                 _check_travels(made, _owner(i))
         todo = enumerate(zip(copies, datasets, strict=True))
-        fitted = list(Parallel(n_jobs)(delayed(_fit)(i, made, data, on_error, *caller) for i, (made, data) in todo))
+        fitted = []
+        for made, told in Parallel(n_jobs)(delayed(_fit)(i, *pair, on_error, *caller) for i, pair in todo):
+            fitted.append(made)
+            for warning in told:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     for made, estimator in zip(fitted, estimators, strict=True):
         if estimator.random_state is None and not isinstance(made, TrainingError):
             made.random_state = None
@@ -186,24 +192,28 @@ def _check_travels(estimator: BasePUClassifier, owner: str) -> None:
 
 
 def _fit(
-    i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, caller: int, same: dict[str, bool]
-) -> Any:
-    threads, before = torch.get_num_threads(), determinism()
+    i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, caller: int, same: Settings
+) -> tuple[Any, list[warnings.WarningMessage]]:
+    """Fit one, on one thread; in another process also collect the warnings, for the caller to hear them."""
+    away = os.getpid() != caller
+    threads, before = torch.get_num_threads(), Settings.here()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(**same)  # a worker does not know
+    same.use()
     try:
-        with owned(_owner(i)):
+        with ExitStack() as stack:
+            told = stack.enter_context(warnings.catch_warnings(record=True, action="always")) if away else []
+            stack.enter_context(owned(_owner(i)))
             estimator.fit(**data)
-        if os.getpid() != caller:
+        if away:
             _check_travels(estimator, _owner(i))
-        return estimator
+        return estimator, told
     except TrainingError as error:
         if on_error == "raise":
             raise TrainingError(f"{_owner(i)}{error}") from error
-        return error
+        return error, told
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(**before)
+        before.use()
 
 
 def _owner(i: int) -> str:

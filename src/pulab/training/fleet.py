@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from pulab._torch import seeded
+from pulab.training.capture import warn_of_fallback
 from pulab.training.loop import Job, OnEpoch, Trained, Training, ignore, run_in_step
 from pulab.training.models import are_alike, can_batch, can_stack
 from pulab.training.rows import Stream
@@ -63,7 +64,11 @@ def _can_batch(job: Job) -> bool:
         return False
     u = job.streams["u"]
     with seeded(0, job.device):
-        return can_batch(job.module, u.rows[u.index[0, :32]])
+        batches = can_batch(job.module, u.rows[u.index[0, :32]])
+    if not batches:
+        what = "small networks are trained side by side, not as one"
+        warn_of_fallback(what, f"what {type(job.module).__name__} does cannot be batched")
+    return batches
 
 
 def _kind(job: Job) -> Any:
