@@ -114,10 +114,12 @@ def _number(value: float | str) -> str:
 def goals() -> str:
     """What the training engine must reach, beside what the rows say."""
 
-    def last(name: str) -> Row:
-        return read_rows([committed_rows() / "performance" / f"{name}.jsonl"])[-1]
+    def rows(name: str) -> list[Row]:
+        return read_rows([committed_rows() / "performance" / f"{name}.jsonl"])
 
-    cifar, gpu, cpu, cost = (last(name) for name in ("cifar10-gpu", "mnist-gpu", "mnist-cpu", "cost"))
+    names = ("cifar10-gpu", "mnist-gpu", "mnist-cpu")
+    cifar, gpu, cpu = (min(rows(name), key=lambda row: row["ratio"]) for name in names)  # the worst of its runs
+    cost = rows("cost")[-1]  # the largest
     wanted = [
         (f"CIFAR-10 on a GPU, fleet of {cifar['fleet']}: images/s against plain, warm", cifar["ratio"], ">=", 5, " ×"),
         ("CIFAR-10 on a GPU: a trial of 200 epochs, warm", cifar["seconds_a_trial"], "<=", 30, " s"),

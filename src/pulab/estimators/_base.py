@@ -78,7 +78,8 @@ SHARED_DOCS = {
     module : nn.Module, function that makes one, or None
         The network, one logit per row. A module is copied, never changed, and gives every fit the initial weights that
         it has; those of a function's are drawn by ``random_state``. None: an MLP for a table, a small CNN for images,
-        on features standardised by the training rows. A module of your own gets X as you pass it.
+        on features standardised by the training rows. A module of your own gets X as you pass it; of the best epoch its
+        parameters and buffers are kept, not what it keeps elsewhere (a cache, say).
     epochs : int or None
         Passes over U. None: 20 to 100, enough for about 2,000 steps.
     lr : float
