@@ -37,9 +37,11 @@ SIZES = [(10**6, 5), (2 * 10**6, 5), (4 * 10**6, 5), (10**6, 10), (10**6, 20), (
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         n_u, epochs = map(int, sys.argv[1:])
+        torch.set_num_threads(1)
         fit(1000, 1)  # what happens once in a process stays out of the timing
-        seconds, gib = fit(n_u, epochs)
-        report("cost", n_u=n_u, epochs=epochs, seconds=seconds, gib_beyond_the_data=gib)
+        (first, gib), *more = [fit(n_u, epochs) for _ in range(3)]
+        fastest = min(first, *(seconds for seconds, _ in more))
+        report("cost", n_u=n_u, epochs=epochs, seconds=fastest, gib_beyond_the_data=gib)
     else:  # each in a process of its own: the peak of memory is a process's
         for n_u, epochs in SIZES:
             subprocess.run([sys.executable, __file__, str(n_u), str(epochs)], check=True)

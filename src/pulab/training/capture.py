@@ -64,7 +64,9 @@ class CapturedStep:
             graph.replay()
             return output
         # Recordings may read their seed from one place, which the next one overwrites: one after the other.
-        turn = self._turns.setdefault(output.device, torch.cuda.Event())  # type: ignore[no-untyped-call]
+        if output.device not in self._turns:
+            self._turns[output.device] = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        turn = self._turns[output.device]
         torch.cuda.current_stream().wait_event(turn)
         graph.replay()
         turn.record()

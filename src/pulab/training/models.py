@@ -209,10 +209,9 @@ def can_stack(module: nn.Module) -> bool:
     parameters = list(module.parameters())
     tied = len(list(module.named_parameters(remove_duplicate=False))) > len(parameters)
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    hooked = any(getattr(layer, name) for layer in module.modules() for name in hooks)
+    hooked = has_gradient_hooks(module) or any(getattr(layer, name) for layer in module.modules() for name in hooks)
     padded = any(getattr(layer, "padding_idx", None) is not None for layer in module.modules())  # vmap loses it
     small = sum(p.numel() for p in parameters) < 5_000_000
-    hooked = hooked or has_gradient_hooks(module)
     return small and not tied and not hooked and not padded and not list(module.buffers())
 
 
