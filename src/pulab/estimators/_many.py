@@ -101,10 +101,12 @@ def fit_many(
                 _check_travels(made, _owner(i))
         todo = enumerate(zip(copies, datasets, strict=True))
         fitted = []
+        said: dict[Any, Any] = {}
         for made, told in Parallel(n_jobs)(delayed(_fit)(i, *pair, on_error, *caller) for i, pair in todo):
             fitted.append(made)
             for warning in told:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+                where = warning.filename, warning.lineno
+                warnings.warn_explicit(warning.message, warning.category, *where, registry=said)
     for made, estimator in zip(fitted, estimators, strict=True):
         if estimator.random_state is None and not isinstance(made, TrainingError):
             made.random_state = None
@@ -201,7 +203,7 @@ def _fit(
     same.use()
     try:
         with ExitStack() as stack:
-            told = stack.enter_context(warnings.catch_warnings(record=True, action="always")) if away else []
+            told = stack.enter_context(warnings.catch_warnings(record=True, action="default")) if away else []
             stack.enter_context(owned(_owner(i)))
             estimator.fit(**data)
         if away:
