@@ -13,6 +13,8 @@ import torch
 import pulab
 from pulab import PulabWarning
 from pulab.bench import METHODS, RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner
+from pulab.bench.runner import run_fleet
+from pulab.bench.store import rounded
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling
 from pulab.errors import DataNotFoundError, TrainingError
 
@@ -45,6 +47,15 @@ def test_a_run_gives_one_flat_row_that_can_be_stored(tmp_path: Path) -> None:
     assert [again[key] for key in ("test_error", "recovery_error", "history")] == [
         row[key] for key in ("test_error", "recovery_error", "history")
     ]
+
+
+def test_methods_without_a_network_are_run_beside_those_with_one(tmp_path: Path) -> None:
+    specs = [replace(SPEC, method="elkan-noto", params={}), SPEC]
+    for row in run_fleet(specs, device="cpu"):
+        append_row(tmp_path / "a.jsonl", row)
+    elkan_noto, nnpu = rows_of(specs, tmp_path)
+    assert (elkan_noto["method"], elkan_noto["history"], elkan_noto["best_epoch"]) == ("elkan-noto", {}, None)
+    assert nnpu["history"] == rounded(run(SPEC, device="cpu")["history"])
 
 
 def test_all_methods_of_a_trial_see_the_same_samples() -> None:
