@@ -4,7 +4,7 @@ import os
 import pickle
 import random
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NamedTuple, Self
 
@@ -88,23 +88,25 @@ def autocast(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
     return torch.autocast(device.type, dtype, enabled=dtype is not None, cache_enabled=False)
 
 
-def fast_convolutions(device: torch.device) -> AbstractContextManager[None]:
+@contextmanager
+def fast_convolutions(device: torch.device) -> Iterator[None]:
     """Let cuDNN try all its kernels and keep the fastest, unless torch has been told to be deterministic."""
     if device.type != "cuda":
-        return nullcontext()
+        yield
+        return
+    cudnn: Any = torch.backends.cudnn  # its `flags` fails where a user has set the precision of convolutions alone
+    before = cudnn.benchmark, cudnn.benchmark_limit, cudnn.deterministic
     strict = torch.are_deterministic_algorithms_enabled()
-    flags: AbstractContextManager[None] = torch.backends.cudnn.flags(
-        enabled=torch.backends.cudnn.enabled,
-        benchmark=not strict,
-        benchmark_limit=0,  # all of them, not the first ten: 1.04 × on the ResNet
-        deterministic=strict,
-        allow_tf32=torch.backends.cudnn.allow_tf32,
-    )
-    return flags
+    try:
+        # All kernels, not the first ten: 1.04 × on the ResNet.
+        cudnn.benchmark, cudnn.benchmark_limit, cudnn.deterministic = not strict, 0, strict
+        yield
+    finally:
+        cudnn.benchmark, cudnn.benchmark_limit, cudnn.deterministic = before
 
 
 class Settings(NamedTuple):
-    """What a process has told torch and a fit depends on, for another process to be told as well."""
+    """What a process has told torch about determinism and the default type, for another process to be told as well."""
 
     deterministic: bool
     warn_only: bool

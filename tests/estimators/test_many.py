@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from torch import nn
 from torch.nn import functional
 
 from pulab import JointPUClassifier, NNPUClassifier, PUbNClassifier, fit_many
-from pulab._torch import Settings, be_deterministic
+from pulab._torch import Settings, be_deterministic, fast_convolutions
 from pulab.errors import TrainingError
 from pulab.estimators import fit_in_step
 from pulab.estimators._base import BasePUClassifier, fit_tasks
@@ -435,6 +435,22 @@ def test_the_caller_hears_the_warnings_of_workers() -> None:
     with pytest.warns(UserWarning, match="no prior was given") as caught:
         fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
     assert len(caught) == 2
+    estimators = [NNPUClassifier(prior=0.4, epochs=1, module=Grumbles(5, 1), device="cpu") for _ in range(2)]
+    with pytest.warns(UserWarning, match="rows: 100"):
+        fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
+
+
+class OddWarning(UserWarning):
+    """Cannot be unpickled."""
+
+    def __init__(self, what: str, n: int) -> None:
+        super().__init__(f"{what}: {n}")
+
+
+class Grumbles(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        warnings.warn(OddWarning("rows", 100), stacklevel=1)
+        return super().forward(x)
 
 
 def hooked_net() -> nn.Module:
@@ -452,10 +468,10 @@ def locked_net() -> nn.Module:
 def test_hooks_on_gradients_are_kept() -> None:
     data, net = Blobs("case-control"), hooked_net()
     estimators = [NNPUClassifier(prior=0.4, epochs=2, module=net, weight_decay=0.0, device="cpu") for _ in range(2)]
-    for fitted in (
-        fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=1),
-        together(estimators, batched=True),
-    ):
+    given = [{"X": data.X, "y": data.s}] * 2
+    with parallel_config("threading"):
+        in_threads = fit_many(estimators, given, n_jobs=2)
+    for fitted in (fit_many(estimators, given, n_jobs=1), in_threads, together(estimators, batched=True)):
         for clf in fitted:
             assert torch.equal(clf.module_[0].weight, net[0].weight)
             assert not torch.equal(clf.module_[2].weight, net[2].weight)
@@ -517,6 +533,17 @@ def test_fleets_on_a_gpu() -> None:
     many = fit_many(fleet("float64", "cuda"), [{"X": d.X, "y": d.s} for d in data])
     for one, other in zip(alone(fleet("float64", "cuda")), many, strict=True):
         assert largest_difference(one, other) < 1e-9
+
+
+def test_the_precision_that_a_user_sets_for_convolutions_is_left_alone() -> None:
+    cudnn = torch.backends.cudnn
+    before, cudnn.conv.fp32_precision = cudnn.conv.fp32_precision, "ieee"
+    try:
+        with fast_convolutions(torch.device("cuda")):
+            assert (cudnn.benchmark, cudnn.conv.fp32_precision) == (True, "ieee")
+        assert not cudnn.benchmark
+    finally:
+        cudnn.conv.fp32_precision = before
 
 
 @pytest.mark.gpu

@@ -365,11 +365,22 @@ class Insists(nn.Linear):
         return super().forward(x.float())
 
 
+class Shares(nn.Linear):
+    ones: ClassVar[dict[int, torch.Tensor]] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[-1]
+        self.ones.setdefault(n, torch.ones(n, n, dtype=x.dtype))
+        return super().forward(x @ self.ones[n])
+
+
 def test_rounding_does_not_keep_a_network_from_being_batched() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(OnAGPU(5, 2000), nn.ReLU(), OnAGPU(2000, 1))
     assert can_batch(net, torch.randn(32, 5))
     assert can_batch(Insists(5, 1), torch.randn(32, 5))
+    assert can_batch(Shares(5, 1), torch.randn(32, 5))
+    assert Shares.ones[5].dtype == torch.float32  # not what the trial would have left there
 
 
 def test_what_batching_would_change_is_not_batched() -> None:

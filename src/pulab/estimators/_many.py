@@ -3,15 +3,17 @@
 import copy
 import math
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from inspect import signature
-from typing import Any
+from pickle import PicklingError, loads
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from joblib.externals.loky.backend.reduction import dumps
 from sklearn.utils import check_random_state
 from torch import nn
@@ -95,18 +97,7 @@ def fit_many(
             if isinstance(error, TrainingError) and on_error == "raise":
                 raise TrainingError(f"{_owner(i)}{error}")
     else:
-        copies, caller = _copies(estimators), (os.getpid(), Settings.here())
-        if effective_n_jobs(n_jobs) > 1:
-            for i, made in enumerate(copies):
-                _check_travels(made, _owner(i))
-        todo = enumerate(zip(copies, datasets, strict=True))
-        fitted = []
-        said: dict[Any, Any] = {}
-        for made, told in Parallel(n_jobs)(delayed(_fit)(i, *pair, on_error, *caller) for i, pair in todo):
-            fitted.append(made)
-            for warning in told:
-                where = warning.filename, warning.lineno
-                warnings.warn_explicit(warning.message, warning.category, *where, registry=said)
+        fitted = _fit_in_processes(estimators, datasets, n_jobs, on_error)
     for made, estimator in zip(fitted, estimators, strict=True):
         if estimator.random_state is None and not isinstance(made, TrainingError):
             made.random_state = None
@@ -180,39 +171,76 @@ def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
     yield load
 
 
-def _check_travels(estimator: BasePUClassifier, owner: str) -> None:
-    """Refuse what would be stuck between processes, or lose something there."""
-    module = estimator.module
+def _fit_in_processes(
+    estimators: Sequence[BasePUClassifier], datasets: Sequence[Mapping[str, Any]], n_jobs: int | None, on_error: str
+) -> list[Any]:
+    copies, caller = _copies(estimators), _Caller(os.getpid(), Settings.here())
+    hooked = [isinstance(made.module, nn.Module) and has_gradient_hooks(made.module) for made in copies]
+    todo = enumerate(zip(copies, datasets, hooked, strict=True))
+    fitted, said = [], dict[Any, Any]()
     try:
-        if isinstance(module, nn.Module) and has_gradient_hooks(module):
-            raise TypeError("its module has hooks on gradients, which would stay behind")
+        for made, told in Parallel(n_jobs)(delayed(_fit)(i, *job, on_error, caller) for i, job in todo):
+            fitted.append(made)
+            for message, filename, line in told:
+                warnings.warn_explicit(message, type(message), filename, line, _name_of(filename), said)
+    except PicklingError:
+        for i, made in enumerate(copies):
+            _check_travels(made, i)
+        raise
+    return fitted
+
+
+class _Caller(NamedTuple):
+    process: int
+    settings: Settings
+
+
+def _check_travels(estimator: BasePUClassifier, i: int) -> None:
+    """Refuse what is stuck between processes."""
+    try:
         dumps(estimator)  # as joblib does it
     except Exception as error:
         raise InputError(
-            f"{owner}the estimator cannot go to another process and back: {error}. Pass n_jobs=1."
+            f"{_owner(i)}the estimator cannot go to another process and back: {error}. Pass n_jobs=1."
         ) from error
 
 
+def _told(warning: warnings.WarningMessage) -> tuple[Warning, str, int]:
+    """What is needed to say it once more elsewhere, but for what cannot go there."""
+    try:
+        message = loads(dumps(warning.message))
+    except Exception:
+        message = UserWarning(str(warning.message))
+    return message, warning.filename, warning.lineno
+
+
+def _name_of(filename: str) -> str | None:
+    """The module of a file, which filters of warnings may go by."""
+    return next((name for name, m in list(sys.modules.items()) if getattr(m, "__file__", None) == filename), None)
+
+
 def _fit(
-    i: int, estimator: BasePUClassifier, data: Mapping[str, Any], on_error: str, caller: int, same: Settings
-) -> tuple[Any, list[warnings.WarningMessage]]:
+    i: int, estimator: BasePUClassifier, data: Mapping[str, Any], hooked: bool, on_error: str, caller: _Caller
+) -> tuple[Any, list[tuple[Warning, str, int]]]:
     """Fit one, on one thread; in another process also collect the warnings, for the caller to hear them."""
-    away = os.getpid() != caller
+    away = os.getpid() != caller.process
+    if away and hooked:
+        raise InputError(f"{_owner(i)}hooks on gradients do not go to another process. Pass n_jobs=1.")
     threads, before = torch.get_num_threads(), Settings.here()
     torch.set_num_threads(1)
-    same.use()
+    caller.settings.use()
     try:
         with ExitStack() as stack:
-            told = stack.enter_context(warnings.catch_warnings(record=True, action="default")) if away else []
+            heard = stack.enter_context(warnings.catch_warnings(record=True, action="default")) if away else []
             stack.enter_context(owned(_owner(i)))
             estimator.fit(**data)
         if away:
-            _check_travels(estimator, _owner(i))
-        return estimator, told
+            _check_travels(estimator, i)
+        return estimator, [*map(_told, heard)]
     except TrainingError as error:
         if on_error == "raise":
             raise TrainingError(f"{_owner(i)}{error}") from error
-        return error, told
+        return error, [*map(_told, heard)]
     finally:
         torch.set_num_threads(threads)
         before.use()
