@@ -310,6 +310,7 @@ class Wrong(torch.autograd.Function):
     """A gradient that batching gets wrong."""
 
     generate_vmap_rule = False
+    factor = 2.0
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -321,7 +322,7 @@ class Wrong(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient * (2.0 if gradient.ndim == 3 else 1.0)
+        return gradient * (Wrong.factor if gradient.ndim == 3 else 1.0)
 
     @staticmethod
     def vmap(info: object, in_dims: tuple[int], x: torch.Tensor) -> tuple[torch.Tensor, int]:
@@ -383,7 +384,7 @@ def test_rounding_does_not_keep_a_network_from_being_batched() -> None:
     assert Shares.ones[5].dtype == torch.float32  # not what the trial would have left there
 
 
-def test_what_batching_would_change_is_not_batched() -> None:
+def test_what_batching_would_change_is_not_batched(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = torch.linspace(-1, 1, 60).view(12, 5)
     assert can_batch(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 1)), rows)
     assert not can_batch(Centres(5, 1), rows)
@@ -405,6 +406,8 @@ def test_what_batching_would_change_is_not_batched() -> None:
     a, b = nn.Dropout(0.5), nn.Dropout(0.5)
     assert not are_alike(nn.Sequential(a, a, b, b), nn.Sequential(a, b, a, b))
     assert are_alike(nn.Sequential(a, b, a), nn.Sequential(b, a, b))
+    monkeypatch.setattr(Wrong, "factor", np.nan)
+    assert not can_batch(WronglyBatched(5, 1), rows)
 
 
 class Rarely(nn.Linear):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
@@ -252,7 +253,7 @@ def _batching_error(module: nn.Module, rows: Tensor) -> float:
     alone = [_tried(Model([each]), rows[None])[0] for each in copies]
     together = _tried(StackedModel(copies), torch.stack([rows, rows]))
     unchanged = _same(before, [_attributes(layer) for layer in copies[0].modules()]) and host_generators() == drawn
-    return max(map(_distance, together, alone)) if unchanged else math.inf
+    return float(np.max([*map(_distance, together, alone)])) if unchanged else math.inf
 
 
 def _tried(model: Model, x: Tensor) -> list[list[Tensor]]:
@@ -278,10 +279,11 @@ def _distance(tried: Sequence[Tensor], alone: Sequence[Tensor]) -> float:
     pairs = [(whole[: len(half)], half), (half, alone[0]), (whole, alone[1]), *zip(gradients, alone[2:], strict=True)]
     least = 0.01 * max(float(gradient.abs().max()) for gradient in alone[2:])
     floors = [1e-30] * 3 + [max(least, 1e-30)] * len(gradients)
-    return max(
+    distances = [
         float((a - b).abs().max()) / max(float(b.abs().max()), floor)
         for (a, b), floor in zip(pairs, floors, strict=True)
-    )
+    ]
+    return float(np.max(distances))  # Python's max may lose a NaN
 
 
 _TORCHS_OWN = {*vars(nn.Module()), "training"}
