@@ -121,7 +121,12 @@ SIGMA_MIN = 1e-6  # weights of at most a million, where σ has collapsed
 
 def pubn_positive(g_p: Tensor, sigma_p: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
     """PUbN's price of each labelled positive: a positive, and a stand-in for the negatives that U gives up."""
-    return loss(g_p) + loss(-g_p) * torch.where(sigma_p > eta, (1 - sigma_p) / sigma_p.clamp_min(SIGMA_MIN), 0.0)
+    return loss(g_p) + loss(-g_p) * pubn_stand_ins(sigma_p, eta)
+
+
+def pubn_stand_ins(sigma_p: Tensor, eta: Number) -> Tensor:
+    """How many negatives each labelled positive stands in for: those of its kind that U gives up."""
+    return torch.where(sigma_p > eta, (1 - sigma_p) / sigma_p.clamp_min(SIGMA_MIN), 0.0)
 
 
 def pubn_unlabeled(g_u: Tensor, sigma_u: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:

@@ -1,10 +1,13 @@
 """PUbN: its two stages, and what known negatives add."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
 from pulab import PUbNClassifier
+from pulab.errors import PulabWarning
 from tests.conftest import Blobs
 
 
@@ -24,6 +27,26 @@ def test_eta_is_the_percentile_of_sigma_over_the_training_rows(blobs: Blobs) -> 
 def test_the_two_stages_have_their_own_learning_rates(blobs: Blobs) -> None:
     clf = make(lr=1e-3, lr_sigma=5e-3, epochs=2).fit(blobs.X, blobs.s)
     assert (clf.sigma_history_[0]["lr"], clf.history_[0]["lr"]) == (5e-3, 1e-3)
+
+
+def test_a_labelled_row_that_would_rule_the_training_is_told_of() -> None:
+    """One that the first network finds unlike the others; it stays as it is here, with σ = sigmoid(20 x)."""
+
+    def steep() -> torch.nn.Module:
+        line = torch.nn.Linear(1, 1)
+        torch.nn.init.constant_(line.weight, 20.0)
+        torch.nn.init.zeros_(line.bias)
+        return line
+
+    def fit(labelled: float) -> None:
+        X = np.array([labelled] + [1.0] * 9 + [-1.0] * 12 + [1.0] * 8, dtype="float32")[:, None]
+        make(module=steep, lr_sigma=1e-12, epochs=1, validation_fraction=0).fit(X, [1] * 10 + [0] * 20)
+
+    with pytest.warns(PulabWarning, match="stand in for 881 times the population as negatives, a single one .* 881"):
+        fit(-0.5)  # 0.4 exp(10) of ten rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(0.5)
 
 
 def test_known_negatives_help_where_they_are_told_apart_badly() -> None:

@@ -1,5 +1,6 @@
 """PUbN: learn which rows look labelled at all, then take the others for negatives, weighted."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pulab._validation import check_number, check_rows, hold_out
-from pulab.errors import InputError
+from pulab.errors import InputError, PulabWarning
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Stages, Task, make_streams
 from pulab.losses import (
     logistic_loss,
@@ -17,6 +18,7 @@ from pulab.losses import (
     pubn_negative,
     pubn_positive,
     pubn_sigma_risk,
+    pubn_stand_ins,
     pubn_unlabeled,
     upu_risk,
 )
@@ -188,6 +190,19 @@ class PUbNClassifier(BasePUClassifier):
         }
         share = int((1 - task.prior - rho) * self.tau * 100)  # whole percents, as the authors' code has it
         self.eta_ = float(np.percentile(sigma["u"].cpu().numpy(), share))
+        _look_at_stand_ins(task.prior * pubn_stand_ins(sigma["p"], self.eta_).double())
         numbers |= task.numbers(eta=self.eta_)
         second = yield self._job(task, PUbNObjective(sigma, **numbers), self._schedule(task))
         self._finish(task, second)
+
+
+def _look_at_stand_ins(shares: Tensor) -> None:
+    """Warn where labelled rows stand in for more negatives than there can be: a row or two then rule the training."""
+    if shares.mean() > 1:
+        warnings.warn(
+            f"the labelled rows stand in for {shares.mean():.3g} times the population as negatives, a single one for "
+            f"{shares.max() / shares.numel():.3g} times: the first network is too sure that it is unlike the others. "
+            "Raise tau, or lower lr_sigma or epochs.",
+            PulabWarning,
+            stacklevel=4,
+        )
