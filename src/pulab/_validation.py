@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from pulab.errors import InputError, PriorError, PulabWarning
+from pulab.errors import InputError, PriorError, warn
 
 Array = NDArray[Any]
 Index = NDArray[np.int64]
@@ -153,7 +152,7 @@ def _classes(values: Array, has_missing: bool) -> Array:
                 "which does not sound like it. Pass 1 for positive and 0 for unlabeled."
             )
         if values.dtype.kind == "U":
-            warnings.warn(f"taking {last!r} for the label of the known positives", PulabWarning, stacklevel=5)
+            warn(f"taking {last!r} for the label of the known positives")
         return values
     if len(values) == 0:
         raise InputError("y has one class: every row is unlabeled. Mark the known positives with 1.")

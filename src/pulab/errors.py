@@ -1,5 +1,9 @@
 """What can go wrong, said in one line: what was wanted, what was got, what to do."""
 
+import sys
+import warnings
+from traceback import walk_stack
+
 
 class PulabError(Exception):
     """Base of every error that pulab raises on purpose."""
@@ -36,3 +40,10 @@ def in_one_line(error: BaseException) -> str:
 
 class PulabWarning(UserWarning):
     """Something was done that the user may not expect; the message says what and why."""
+
+
+def warn(message: str) -> None:
+    """Say it at the line that called pulab, from however deep within."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
+    outermost = max(i for i, name in enumerate(modules) if name.partition(".")[0] == "pulab")
+    warnings.warn(message, PulabWarning, stacklevel=outermost + 2)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_prior
-from pulab.errors import InputError, PriorError, PulabWarning
+from pulab.errors import InputError, PriorError, PulabWarning, warn
 
 Array = NDArray[np.float64]
 
@@ -171,11 +171,7 @@ def _decisions(s: Any, y_pred: Any, scenario: str) -> Parts:
     if not np.isin(found.population, (0, 1)).all() or not np.isin(found.positive, (0, 1)).all():
         raise InputError("predictions must be 0 or 1. Compare scores with a threshold, or use a metric of scores.")
     if found.population.all():
-        warnings.warn(
-            "every row is called positive: recall is 1 for that reason alone, and F1 may look good. Compare roc_auc.",
-            PulabWarning,
-            stacklevel=3,
-        )
+        warn("every row is called positive: recall is 1 for that reason alone, and F1 may look good. Compare roc_auc.")
     return found
 
 

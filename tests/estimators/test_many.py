@@ -434,7 +434,7 @@ def test_the_caller_hears_the_warnings_of_workers() -> None:
     estimators = [NNPUClassifier(epochs=1, device="cpu") for _ in range(2)]
     with pytest.warns(UserWarning, match="no prior was given") as caught:
         fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)
-    assert len(caught) == 2
+    assert [warning.filename for warning in caught] == [__file__] * 2  # at the caller's line
     estimators = [NNPUClassifier(prior=0.4, epochs=1, module=Grumbles(5, 1), device="cpu") for _ in range(2)]
     with pytest.warns(UserWarning, match="rows: 100"):
         fit_many(estimators, [{"X": data.X, "y": data.s}] * 2, n_jobs=2)

@@ -385,8 +385,9 @@ def test_a_failed_fit_leaves_nothing_of_an_old_one(blobs: Blobs) -> None:
 
 def test_without_a_prior_there_is_a_warning_and_an_impossible_one_is_refused() -> None:
     data = Blobs("single-sample")
-    with pytest.warns(PulabWarning, match=r"no prior was given: taking 0\.5"):
+    with pytest.warns(PulabWarning, match=r"no prior was given: taking 0\.5") as caught:
         assert JointPUClassifier(epochs=2).fit(data.X, data.s).prior_ == 0.5
+    assert caught[0].filename == __file__  # at the caller's line, not at one of ours
     with pytest.raises(ValueError, match=r"0\.15 of them are labelled already"):
         JointPUClassifier(prior=0.1, scenario="single-sample").fit(data.X, data.s)
 

@@ -2,14 +2,13 @@
 
 import json
 import os
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pulab.bench.spec import RunSpec
-from pulab.errors import PulabWarning
+from pulab.errors import warn
 
 Row = dict[str, Any]
 
@@ -50,7 +49,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Row]]:
 def _pass_over(path: Path, numbers: list[int], why: str) -> None:
     if numbers:
         more = f" (and {len(numbers) - 1} more)" if len(numbers) > 1 else ""
-        warnings.warn(f"{path}, line {numbers[0]}{more} {why} and passed over.", PulabWarning, stacklevel=2)
+        warn(f"{path}, line {numbers[0]}{more} {why} and passed over.")
 
 
 def committed_rows() -> Path:
@@ -85,11 +84,9 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
         latest[_experiment(spec)] = row["settings"]
     stale = [digest for digest in found if found[digest]["settings"] != latest[_experiment(wanted[digest])]]
     if stale:
-        warnings.warn(
+        warn(
             f"{len(stale)} rows in {folder} were made with other defaults than younger ones of the same experiment, "
-            "and are passed over.",
-            PulabWarning,
-            stacklevel=2,
+            "and are passed over."
         )
     return [found[digest] for digest in wanted if digest in found and digest not in stale]
 

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from pulab._validation import (
     check_rows,
     hold_out,
 )
-from pulab.errors import InputError, PulabError, PulabWarning, TrainingError, in_one_line
+from pulab.errors import InputError, PulabError, TrainingError, in_one_line, warn
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
@@ -228,7 +227,7 @@ class BasePUClassifier(PUClassifier):
         # P and U are told apart before any arithmetic, so that how their rows are interleaved cannot matter.
         p, u = np.flatnonzero(labels.positive), np.flatnonzero(~labels.positive)
         if len(p) == 1:
-            warnings.warn("there is a single labelled positive; expect little.", PulabWarning, stacklevel=3)
+            warn("there is a single labelled positive; expect little.")
         nothing = np.empty(0, dtype=np.int64)
         p_val, u_val = nothing, nothing
         if X_val is None and self.validation_fraction > 0:

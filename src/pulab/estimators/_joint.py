@@ -1,6 +1,5 @@
 """The paper's method: a network and soft pseudo-labels of the unlabeled rows, optimised jointly."""
 
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pulab._validation import check_choice, check_number
-from pulab.errors import PulabWarning
+from pulab.errors import warn
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
 from pulab.losses import LOSSES, joint_terms, nnpu_risk
 from pulab.training import LabelRing, Schedule, Step, Trained, predict_logits
@@ -169,11 +168,7 @@ class JointPUClassifier(BasePUClassifier):
     def _objective(self, task: Task, schedule: Schedule) -> JointObjective:
         e_start = self.e_start or max(2, round(schedule.epochs / 5))
         if schedule.epochs < e_start:
-            warnings.warn(
-                f"the labels stay as they began: e_start is {e_start}, but there are only {schedule.epochs} epochs.",
-                PulabWarning,
-                stacklevel=4,
-            )
+            warn(f"the labels stay as they began: e_start is {e_start}, but there are only {schedule.epochs} epochs.")
         n_u = len(task.streams["u"])
         initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
         weights = {"alpha": self.alpha, "beta": self.beta, "lambda_init": self.lambda_init}

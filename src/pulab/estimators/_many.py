@@ -20,7 +20,7 @@ from torch import nn
 
 from pulab._torch import Settings, resolve_device
 from pulab._validation import check_choice, check_number
-from pulab.errors import InputError, TrainingError
+from pulab.errors import InputError, PulabWarning, TrainingError, warn
 from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks, owned
 from pulab.training import Record, has_gradient_hooks
 
@@ -182,7 +182,10 @@ def _fit_in_processes(
         for made, told in Parallel(n_jobs)(delayed(_fit)(i, *job, on_error, caller) for i, job in todo):
             fitted.append(made)
             for message, filename, line in told:
-                warnings.warn_explicit(message, type(message), filename, line, _name_of(filename), said)
+                if isinstance(message, PulabWarning):
+                    warn(str(message))
+                else:
+                    warnings.warn_explicit(message, type(message), filename, line, _name_of(filename), said)
     except PicklingError:
         for i, made in enumerate(copies):
             _check_travels(made, i)

@@ -1,13 +1,12 @@
 """The prior that a classifier works with: as it was told, or estimated."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulab._validation import check_prior
-from pulab.errors import PulabWarning
+from pulab.errors import warn
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import estimate_prior
 
@@ -21,11 +20,7 @@ def resolve_prior(
         found = estimate_prior(X, positive.astype(int), scenario=scenario, random_state=seed)
         return found.prior, found.interval
     if prior is None:
-        warnings.warn(
-            "no prior was given: taking 0.5. Pass prior=…, the share of positives, or prior='estimate'.",
-            PulabWarning,
-            stacklevel=5,
-        )
+        warn("no prior was given: taking 0.5. Pass prior=…, the share of positives, or prior='estimate'.")
         return 0.5, (0.5, 0.5)
     told = check_prior(prior)
     prior_of_unlabeled(told, int(positive.sum()), int((~positive).sum()), scenario)  # refuses what cannot be

@@ -1,6 +1,5 @@
 """PUbN: learn which rows look labelled at all, then take the others for negatives, weighted."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pulab._validation import check_number, check_rows, hold_out
-from pulab.errors import InputError, PulabWarning
+from pulab.errors import InputError, warn
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Stages, Task, make_streams
 from pulab.losses import (
     logistic_loss,
@@ -199,10 +198,8 @@ class PUbNClassifier(BasePUClassifier):
 def _look_at_stand_ins(shares: Tensor) -> None:
     """Warn where labelled rows stand in for more negatives than there can be: a row or two then rule the training."""
     if shares.mean() > 1:
-        warnings.warn(
-            f"the labelled rows stand in for {shares.mean():.3g} times the population as negatives, a single one for "
-            f"{shares.max() / shares.numel():.3g} times: the first network is too sure that it is unlike the others. "
-            "Raise tau, or lower lr_sigma or epochs.",
-            PulabWarning,
-            stacklevel=4,
+        warn(
+            f"as negatives, the labelled rows weigh {shares.mean():.3g} times the population, where less than 1 is "
+            f"possible, and a single one of them {shares.max() / shares.numel():.3g}: the first network is too sure of "
+            "it. Raise tau, or lower lr_sigma or epochs."
         )

@@ -7,7 +7,6 @@ Inside, all methods estimate the share of positives among the *unlabeled* rows; 
 population, which in a single sample holds the labelled rows, too.
 """
 
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array
 
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number
-from pulab.errors import InputError, PulabWarning
+from pulab.errors import InputError, warn
 from pulab.priors._from_rows import km2, tice
 from pulab.priors._from_scores import bbe, dedpul, density_ratio, elkan_noto, shows_pure_positives
 from pulab.priors._sample import Array, Sample
@@ -208,7 +207,7 @@ def _doubts(estimate: PriorEstimate, sample: Sample, share: float, disagree: boo
     if len(methods) > 1 and not shows_pure_positives(sample, share):
         said.append("no region of pure positives is in sight, so that this may be an upper bound")
     for text in said:
-        warnings.warn(f"class prior: {text}.", PulabWarning, stacklevel=3)
+        warn(f"class prior: {text}.")
     return said
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import sqlite3
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.errors import PulabWarning
+from pulab.errors import warn
 
 Vectors = NDArray[np.float32]
 T = TypeVar("T")
@@ -52,6 +51,5 @@ class VectorCache:
                 connection.execute("CREATE TABLE IF NOT EXISTS vectors (text BLOB PRIMARY KEY, vector BLOB)")
                 return work(connection)
         except (OSError, TypeError, sqlite3.Error) as error:
-            message = f"the cache {self._path} cannot be used ({error}); computing without it."
-            warnings.warn(message, PulabWarning, stacklevel=5)
+            warn(f"the cache {self._path} cannot be used ({error}); computing without it.")
             return None

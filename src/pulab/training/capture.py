@@ -1,7 +1,6 @@
 """A step as a CUDA graph: recorded once, then launched as one piece of work instead of hundreds."""
 
 import gc
-import warnings
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pulab._torch import cuda_generator, host_generators
-from pulab.errors import PulabWarning
+from pulab.errors import warn
 from pulab.training.models import Model
 
 Positions = dict[str, Tensor]
@@ -24,7 +23,7 @@ def warn_of_fallback(what: str, why: object) -> None:
     message = f"{what}: {reason}"
     if message not in _said:
         _said.add(message)
-        warnings.warn(message, PulabWarning, stacklevel=3)
+        warn(message)
 
 
 class CapturedStep:
