@@ -116,9 +116,9 @@ def default_net(shape: Sequence[int]) -> nn.Module:
 NETS: dict[str, Callable[..., nn.Module]] = {"mnist-cnn": MnistCNN, "preact-resnet-18": PreActResNet18, "mlp": MLP}
 
 
-def logits(module: nn.Module, x: Tensor) -> Tensor:
+def logits(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """One logit per row, shape ``(n,)``, whether the module gives ``(n,)`` or ``(n, 1)``."""
-    out: Tensor = module(x)
+    out: object = module(x)
     if not isinstance(out, Tensor):
         raise InputError(f"the module must give a tensor of one logit per row, got {type(out).__name__}.")
     squeezed = len(x) == 1 and out.ndim == 0  # by a module that drops all axes of one

@@ -27,11 +27,15 @@ from pulab._validation import (
     check_rows,
     hold_out,
 )
+from pulab.augment import POLICIES
 from pulab.errors import InputError, PulabError, TrainingError, in_one_line, warn
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
 from pulab.training import (
+    LR_SCHEDULES,
+    OPTIMIZERS,
+    Augment,
     Job,
     Objective,
     OnEpoch,
@@ -81,10 +85,23 @@ SHARED_DOCS = {
         parameters and buffers are kept, not what it keeps elsewhere (a cache, say).
     epochs : int or None
         Passes over U. None: 20 to 100, enough for about 2,000 steps.
+    optimizer : {"amsgrad", "adamw", "sgd"}
+        Adam with the AMSGrad correction, AdamW, or SGD with Nesterov momentum 0.9.
     lr : float
-        Learning rate of AMSGrad; falls to a tenth after each of the epochs in ``lr_milestones``.
+        Learning rate.
+    lr_schedule : {"constant", "cosine"}
+        Constant: falls to a tenth after each of the epochs in ``lr_milestones``, and stays where it is without any.
+        Cosine: falls to zero over all epochs, step by step.
     lr_milestones : sequence of int
+    lr_warmup : float
+        Epochs, or a part of one, in which the learning rate first rises from zero, step by step.
     weight_decay : float
+    augment : None, {"weak", "strong", "digits"} or function
+        Random changes of the training rows, new ones in every step. Names are for images: "weak" flips and crops,
+        "strong" adds an affine map, other colours and a hole, "digits" has an affine and an elastic map and no flip. A
+        function ``augment(rows, random)`` gets rows of shape (models, n, …) and a
+        :class:`~pulab.training.RandomSource`, and returns rows of the same shape. Validation and prediction see the
+        rows as they are.
     batch_size_u : int or None
         Unlabeled rows a step. None: a twentieth of them, from 32 to 512.
     batch_size_p : int or None
@@ -133,9 +150,13 @@ class BasePUClassifier(PUClassifier):
     scenario: str
     module: ModuleLike
     epochs: int | None
+    optimizer: str
     lr: float
+    lr_schedule: str
     lr_milestones: Sequence[int]
+    lr_warmup: float
     weight_decay: float
+    augment: str | Augment | None
     batch_size_u: int | None
     batch_size_p: int | None
     validation_fraction: float
@@ -265,6 +286,9 @@ class BasePUClassifier(PUClassifier):
             check_number("epochs", self.epochs, low=1, whole=True)
         check_number("lr", self.lr, low=0, ends="(]")
         check_number("weight_decay", self.weight_decay, low=0)
+        check_number("lr_warmup", self.lr_warmup, low=0)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         check_number("validation_fraction", self.validation_fraction, low=0, high=1, ends="[)")
         for name in ("batch_size_u", "batch_size_p"):
             if getattr(self, name) is not None:
@@ -273,6 +297,10 @@ class BasePUClassifier(PUClassifier):
             raise InputError(f"lr_milestones must be a sequence of epochs, got {self.lr_milestones!r}.")
         for milestone in self.lr_milestones:
             check_number("each of lr_milestones", milestone, low=0, whole=True)
+        if len(self.lr_milestones) and self.lr_schedule != "constant":
+            raise InputError(f"lr_milestones need lr_schedule='constant', got {self.lr_schedule!r}. Leave one of them out.")
+        if not callable(self.augment) and self.augment is not None:
+            check_choice("augment", self.augment, POLICIES)
 
     def _stream_rows(self, p: Index, u: Index) -> dict[str, Index]:
         population = np.concatenate([p, u]) if self._u_is_population and self.scenario == "single-sample" else u
@@ -320,13 +348,28 @@ class BasePUClassifier(PUClassifier):
             batch_size_u=batch_size_u,
             batch_size_p=self.batch_size_p,
             autocast=resolve_dtype(self.dtype, task.device)[1],
+            optimizer=self.optimizer,
+            lr_schedule=self.lr_schedule,
+            lr_warmup=float(self.lr_warmup),
         )
 
     def _job(self, task: Task, objective: Objective, schedule: Schedule, stage: str = "") -> Job:
         """A training with a fresh module."""
         seeds = Seeds(task.seeds["training" + stage])
         module = self._new_module(task, stage)
-        return Job(module, objective, task.streams, task.validation, schedule, seeds, task.device, stage)
+        return Job(
+            module, objective, task.streams, task.validation, schedule, seeds, task.device, self._augment(), name=stage
+        )
+
+    def _augment(self) -> Augment | None:
+        if not isinstance(self.augment, str):
+            return self.augment
+        if len(self.row_shape_) != 3:
+            raise InputError(
+                f"augment={self.augment!r} is for images, X of shape (n, channels, height, width), got rows of shape "
+                f"{self.row_shape_}. Pass a function, or leave it out."
+            )
+        return POLICIES[self.augment]
 
     def _new_module(self, task: Task, stage: str) -> nn.Module:
         with seeded(task.seeds["weights" + stage], task.device):

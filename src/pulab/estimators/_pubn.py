@@ -21,30 +21,31 @@ from pulab.losses import (
     pubn_unlabeled,
     upu_risk,
 )
-from pulab.training import MemorylessObjective, Step, predict_logits
+from pulab.training import Augment, Batch, Objective, Step, predict_logits
 
 
-class SigmaObjective(MemorylessObjective):
+class SigmaObjective(Objective):
     """First stage: σ(x), the probability that a row is of a kind that gets labelled."""
 
     def __init__(self, prior: Tensor, rho: Tensor) -> None:
         super().__init__(prior=prior, rho=rho)
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
+    def step(self, batch: Batch) -> Step:
+        g = batch.logits()
         if "n" in g:
-            risk = pubn_sigma_risk(g["p"], g["u"], g["n"], self._numbers["prior"], self._numbers["rho"])
+            risk = pubn_sigma_risk(g["p"], g["u"], g["n"], self.numbers["prior"], self.numbers["rho"])
         else:
-            risk = nnpu_risk(g["p"], g["u"], self._numbers["prior"], logistic_loss)
+            risk = nnpu_risk(g["p"], g["u"], self.numbers["prior"], logistic_loss)
         return Step(risk.objective, {"loss": risk.value})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         """The squared distance of σ to the truth, but for a constant."""
         sigma = {name: torch.sigmoid(values) for name, values in g.items()}
-        risk = (sigma["u"] ** 2).mean(-1) - 2 * self._numbers["prior"] * sigma["p"].mean(-1)
-        return risk - 2 * self._numbers["rho"] * sigma["n"].mean(-1) if "n" in sigma else risk
+        risk = (sigma["u"] ** 2).mean(-1) - 2 * self.numbers["prior"] * sigma["p"].mean(-1)
+        return risk - 2 * self.numbers["rho"] * sigma["n"].mean(-1) if "n" in sigma else risk
 
 
-class PUbNObjective(MemorylessObjective):
+class PUbNObjective(Objective):
     """Second stage: rows of U that σ finds unlike the labelled ones are negatives; P stands in for the rest.
 
     ``sigma`` holds σ of every row of a stream, a line per model.
@@ -53,9 +54,9 @@ class PUbNObjective(MemorylessObjective):
     def __init__(self, sigma: Mapping[str, Tensor], eta: Tensor, prior: Tensor, rho: Tensor) -> None:
         super().__init__(eta=eta[:, None], prior=prior, rho=rho, **{f"sigma_{name}": s for name, s in sigma.items()})
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        n = self._numbers
-        sigma = {name: n[f"sigma_{name}"].gather(1, rows) for name, rows in positions.items()}
+    def step(self, batch: Batch) -> Step:
+        g, n = batch.logits(), self.numbers
+        sigma = {name: n[f"sigma_{name}"].gather(1, rows) for name, rows in batch.positions.items()}
         loss = n["prior"] * pubn_positive(g["p"], sigma["p"], n["eta"]).mean(-1)
         loss = loss + pubn_unlabeled(g["u"], sigma["u"], n["eta"]).mean(-1)
         if "n" in g:
@@ -63,7 +64,7 @@ class PUbNObjective(MemorylessObjective):
         return Step(loss, {"loss": loss})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return upu_risk(g["p"], g["u"], self._numbers["prior"]).value
+        return upu_risk(g["p"], g["u"], self.numbers["prior"]).value
 
 
 class PUbNClassifier(BasePUClassifier):
@@ -122,9 +123,13 @@ class PUbNClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,

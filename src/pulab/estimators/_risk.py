@@ -11,27 +11,28 @@ from torch import Tensor
 from pulab._validation import check_choice, check_number, check_prior
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
 from pulab.losses import LOSSES, Risk, nnpu_risk, pn_risk, upu_risk
-from pulab.training import MemorylessObjective, Schedule, Step
+from pulab.training import Augment, Batch, Objective, Schedule, Step
 
 RiskFunction = Callable[..., Risk]
 
 
-class RiskObjective(MemorylessObjective):
+class RiskObjective(Objective):
     """Minimise a risk of P and U logits; choose the epoch by the same risk with the sigmoid loss.
 
-    ``numbers``, the prior and what else the risk takes, have a value per model.
+    ``numbers`` are the risk's parameters, the prior among them, with a value per model.
     """
 
     def __init__(self, risk: RiskFunction, loss: str, numbers: Mapping[str, Tensor]) -> None:
         super().__init__(risk, loss, **numbers)
         self._risk, self._loss = risk, LOSSES[loss]
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        risk = self._risk(g["p"], g["u"], loss=self._loss, **self._numbers)
+    def step(self, batch: Batch) -> Step:
+        g = batch.logits()
+        risk = self._risk(g["p"], g["u"], loss=self._loss, **self.numbers)
         return Step(risk.objective, {"loss": risk.value})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return self._risk(g["p"], g["u"], self._numbers["prior"]).value
+        return self._risk(g["p"], g["u"], self.numbers["prior"]).value
 
 
 class UPUClassifier(BasePUClassifier):
@@ -76,9 +77,13 @@ class UPUClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -141,9 +146,13 @@ class NNPUClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -200,9 +209,13 @@ class PNClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pulab._torch import cuda_generator, host_generators
 from pulab.errors import warn
-from pulab.training.models import Model
+from pulab.training.model import Model
 
 Positions = dict[str, Tensor]
 WARM_UP = 3  # libraries choose their kernels, and the optimiser makes its state, in the first steps

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pulab.errors import InputError
-
-# Constants of the 64-bit finaliser of MurmurHash3 and the step of SplitMix64, signed; multiplication wraps around.
-_MIX1, _MIX2, _STRIDE = -0xAE502812AA7333, -0x3B314601E57A13AD, -0x61C8864680B583EB
+from pulab.training.random_source import STRIDE, scramble
 
 
 class CountedDropout(nn.Dropout):
@@ -39,9 +37,7 @@ class CountedDropout(nn.Dropout):
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
         if torch.compiler.is_compiling():  # or it would fold the product below into numbers beyond 64 bits
             place = (place ^ self.seed) ^ self.seed
-        h = (self.seed + self.passes * _STRIDE + self.calls) ^ (place * _MIX2)
-        for factor in (_MIX1, _MIX2):
-            h = (h ^ ((h >> 33) & 0x7FFFFFFF)) * factor
+        h = scramble(self.seed + self.passes * STRIDE + self.calls, place)
         kept = ((h >> 40) & 0xFFFFFF) >= round(self.p * 2**24)  # in whole numbers: bfloat16 would round the share
         scale = 1 / (1 - self.p) if self.p < 1 else 0.0
         return x.mul_(kept).mul_(scale) if self.inplace else x * kept * scale

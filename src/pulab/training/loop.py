@@ -2,127 +2,33 @@
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
 from pulab.errors import InputError, PulabError, in_one_line
-from pulab.training.amsgrad import StackedAMSGrad
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
-from pulab.training.models import Model, StackedModel
-from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
+from pulab.training.model import Model
+from pulab.training.objective import Batch, Objective
+from pulab.training.optimizers import Optimizer, SharedOptimizer, StackedOptimizer
+from pulab.training.random_source import RandomSource
+from pulab.training.schedule import Schedule
+from pulab.training.stacking import StackedModel
+from pulab.training.streams import Rows, Stream, epoch_order, stack_streams
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # an epoch's line of the history
 UNCOMPILED = "the module runs as it is, not compiled"
-OnEpoch = Callable[[Record, int], None]  # called with what an epoch gave, and how many there will be
+OnEpoch = Callable[[Record, int], None]  # called after an epoch with its record and the number of epochs
+Augment = Callable[[Tensor, RandomSource], Tensor]  # from rows (models, rows, …) to a view of them
 
 
 def ignore(record: Record, epochs: int) -> None:
-    """Nobody waits."""
-
-
-class Step(NamedTuple):
-    """What an objective makes of a batch: what to differentiate, and what goes into the history; a value per model."""
-
-    objective: Tensor
-    terms: Mapping[str, Tensor]
-
-
-class Objective(Protocol):
-    """What a method adds to the loop.
-
-    ``g`` (logits) and ``positions`` (of the batch's rows in their stream) are keyed by stream: "p", "u" and, for PUbN,
-    "n". They have a line per model, and so has everything that an objective keeps.
-    """
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Epochs count from 1."""
-
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        """From a batch to its loss. No branch on data, no value read: on a GPU the step is recorded and replayed."""
-
-    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
-        """Whatever else the history should hold of this epoch, a line per model."""
-
-    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        """From the logits of the whole validation set to the numbers whose lowest epoch is kept."""
-
-    @property
-    def kind(self) -> Hashable:
-        """What objectives must have in common to be stacked."""
-
-    def stack(self, others: Sequence[Self]) -> Self:
-        """This objective and others of its kind as one for many models."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that must be kept to go on exactly."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a kept state."""
-
-
-class MemorylessObjective:
-    """The parts of an objective that keeps nothing from one epoch to the next.
-
-    ``kind`` is what objectives must have in common to be stacked; ``numbers`` are tensors with a line per model.
-    """
-
-    kind: Hashable
-
-    def __init__(self, *kind: Hashable, **numbers: Tensor) -> None:
-        self.kind, self._numbers = kind, numbers
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Nothing to do."""
-
-    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
-        """Nothing to add."""
-        return {}
-
-    def stack(self, others: Sequence[Self]) -> Self:
-        """The same, with the numbers of all."""
-        stacked = copy.copy(self)
-        stacked._numbers = {
-            name: torch.cat([value, *(other._numbers[name] for other in others)])
-            for name, value in self._numbers.items()
-        }
-        return stacked
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing to keep."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing was kept."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long, how fast, how much at once. The learning rate falls to a tenth after each milestone.
-
-    Models that are trained as one have everything in common but learning rates and weight decay.
-    """
-
-    epochs: int
-    lr: float
-    lr_milestones: tuple[int, ...]
-    weight_decay: float
-    batch_size_u: int
-    batch_size_p: int | None
-    autocast: torch.dtype | None = None
-
-    def steps(self, n_u: int) -> int:
-        """Steps of one epoch: the U stream is passed over exactly once."""
-        return math.ceil(n_u / self.batch_size_u)
-
-    def lr_at(self, epoch: int) -> float:
-        """The learning rate of an epoch, counted from 1."""
-        return self.lr * 0.1 ** sum(epoch > milestone for milestone in self.lr_milestones)
+    """Show no progress."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +42,9 @@ class Job:
     schedule: Schedule
     seeds: Seeds
     device: torch.device
+    augment: Augment | None = None  # of training rows; validation sees them as they are
     name: str = ""
-    owner: str = ""  # what errors about its module begin with
+    owner: str = ""  # the beginning of error messages about its module
 
 
 def _all_streams(job: Job) -> dict[tuple[str, str], Stream]:
@@ -171,7 +78,8 @@ class Training:
         self.streams = {name: streams["training", name] for name in first.streams}
         self.validation = {n: streams["validation", n] for n in first.validation} if first.validation else None
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
-        self.epoch = 0  # how many have ended
+        self.random = RandomSource([job.seeds["draws"] for job in jobs], self.device, self._dtype)
+        self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
         self.best_epochs = [0] * len(jobs)
         self.failures: list[str | None] = [None] * len(jobs)
@@ -187,6 +95,8 @@ class Training:
         """Within, steps can be taken; afterwards the modules hold their best weights."""
         with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
             self._optimizer = self._make_optimizer()
+            if self.objective.teacher_decay is not None:
+                self.model.start_teacher()
             if self._worth_compiling:
                 self._compile()
             # Sparse rows are gathered on the host, which no recording can hold.
@@ -209,24 +119,12 @@ class Training:
                     "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
                 )
 
-    def _make_optimizer(self) -> torch.optim.Adam | StackedAMSGrad:
-        """torch's own, where models have one schedule."""
-        if len({job.schedule for job in self.jobs}) > 1:
-            pairs = [(job.schedule.lr, job.schedule.weight_decay) for job in self.jobs]
-            rates, decays = torch.tensor(pairs, dtype=torch.float64, device=self.device).T.contiguous()
-            return StackedAMSGrad(self.model.parameters(), rates, decays)
-        return torch.optim.Adam(
-            self.model.parameters(),
-            lr=self._torchs_rate(self.schedule.lr),
-            weight_decay=self.schedule.weight_decay,
-            amsgrad=True,
-            fused=True,
-            capturable=self._on_gpu,
-        )
-
-    def _torchs_rate(self, value: float) -> float | Tensor:
-        """On a GPU a tensor: a recorded step must see it change."""
-        return torch.tensor(value, dtype=torch.float32, device=self.device) if self._on_gpu else value
+    def _make_optimizer(self) -> Optimizer:
+        name, parameters = self.schedule.optimizer, self.model.parameters()
+        if len({job.schedule for job in self.jobs}) == 1:
+            return SharedOptimizer(name, parameters, self.schedule.weight_decay)
+        decays = [job.schedule.weight_decay for job in self.jobs]
+        return StackedOptimizer(name, parameters, torch.tensor(decays, dtype=torch.float64, device=self.device))
 
     @property
     def is_over(self) -> bool:
@@ -243,6 +141,10 @@ class Training:
         return self.device.type == "cuda"
 
     @property
+    def _dtype(self) -> torch.dtype:
+        return self.streams["u"].rows.dtype
+
+    @property
     def _worth_compiling(self) -> bool:
         """Long trainings of large networks in bfloat16: there it makes up for the half minute it takes (benchmarks/).
 
@@ -250,7 +152,7 @@ class Training:
         """
         if not self._on_gpu or len(self.jobs) > 1 or self.schedule.autocast is None:
             return False
-        steps = self.schedule.epochs * self.schedule.steps(len(self.streams["u"]))
+        steps = self.schedule.epochs * self._steps_per_epoch
         large = steps >= 5000 and sum(weights.numel() for weights in self.model.parameters()) >= 10**6
         return large and not torch.are_deterministic_algorithms_enabled()
 
@@ -262,11 +164,10 @@ class Training:
         Shares are dealt out evenly: a last batch of one would weigh as much as a full one, and BatchNorm could not
         take it.
         """
-        epoch = self.epoch + 1
-        self._set_rates(self._rates(epoch))
+        epoch, steps = self.epoch + 1, self._steps_per_epoch
+        self._plan_rates()
         self.objective.begin_epoch(epoch)
         self.model.train(True)
-        steps = self.schedule.steps(len(self.streams["u"]))
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
         # A generator per epoch, from its number: to go on from any epoch, no random state has to be kept.
         generators = [torch.Generator().manual_seed(job.seeds[f"batches-{epoch}"]) for job in self.jobs]
@@ -281,6 +182,8 @@ class Training:
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
         self._seed_own_draws()
+        if self.schedule.changes_by_step:
+            self._optimizer.set_rates(self._planned_rates[len(self._terms)])
         first = not self._terms and not self._steps_before
         terms = self._first_step(positions) if first else self._take_step(positions)
         self._terms.append(terms.clone())
@@ -314,7 +217,8 @@ class Training:
             raise
         except Exception as error:
             reason = in_one_line(error)
-            raise InputError(f"{self.jobs[0].owner}the module fails in training: {reason}.") from error
+            what = "the module fails" if self.jobs[0].augment is None else "the module, or augment, fails"
+            raise InputError(f"{self.jobs[0].owner}{what} in training: {reason}.") from error
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
                 f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it holds a function "
@@ -322,20 +226,20 @@ class Training:
             )
         return terms
 
-    def _rates(self, epoch: int) -> list[float]:
-        return [job.schedule.lr_at(epoch) for job in self.jobs]
+    @property
+    def _steps_per_epoch(self) -> int:
+        return self.schedule.steps(len(self.streams["u"]))
 
-    def _set_rates(self, rates: Sequence[float]) -> None:
-        if isinstance(self._optimizer, StackedAMSGrad):
-            # As torch's own has them, so that a model learns alike alone and in a fleet: in float32 on a GPU.
-            dtype = torch.float32 if self._on_gpu else torch.float64
-            self._optimizer.lr.copy_(torch.tensor(rates, dtype=dtype, device=self.device))
-            return
-        for group in self._optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rates[0])
-            else:
-                group["lr"] = rates[0]
+    def _rates_at(self, step: int) -> list[float]:
+        return [job.schedule.lr_at(step, self._steps_per_epoch) for job in self.jobs]
+
+    def _plan_rates(self) -> None:
+        """Learning rates of the coming epoch, on the device: one line for all of it, or a line per step."""
+        n_lines = self._steps_per_epoch if self.schedule.changes_by_step else 1
+        first = self.epoch * self._steps_per_epoch
+        rates = [self._rates_at(first + i) for i in range(n_lines)]
+        self._planned_rates = torch.tensor(rates, dtype=torch.float64, device=self.device)
+        self._optimizer.set_rates(self._planned_rates[0])
 
     def _compile(self) -> None:
         try:
@@ -357,22 +261,43 @@ class Training:
 
     def _step(self, positions: Positions) -> Tensor:
         """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
-        self.model.begin_pass()
-        # All streams in one forward pass: BatchNorm sees them together, as the paper's code does.
-        x = torch.cat([self.streams[name][rows] for name, rows in positions.items()], dim=1)
-        with autocast(self.device, self.schedule.autocast):
-            out = self.model.forward(x)
-        parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in positions.values()], dim=1)
-        g = dict(zip(positions, parts, strict=True))
-        step = self.objective.step(g, positions)
+        self.model.begin_step()
+        self.random.begin_step()
+        batch = self._batch(positions)
+        step = self.objective.step(batch)
         self.model.begin_backward()
         self._optimizer.zero_grad()
         step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
         self._optimizer.step()
-        self.model.tick()
-        terms = {**step.terms, "positive_share": torch.sigmoid(g["u"]).mean(-1), "objective": step.objective}
+        if self.objective.teacher_decay is not None:
+            self.model.move_teacher(self.objective.teacher_decay)
+        self.objective.end_step(batch)
+        self.model.end_step()
+        self.random.end_step()
+        share = {} if batch.positive_share is None else {"positive_share": batch.positive_share}
+        terms = {**step.terms, **share, "objective": step.objective}
         self._term_names = list(terms)
         return torch.stack([value.detach() for value in terms.values()])
+
+    def _batch(self, positions: Positions) -> Batch:
+        originals = {name: self.streams[name][rows] for name, rows in positions.items()}
+        inputs, augment = originals, self.jobs[0].augment
+        if augment is not None:
+            inputs = {name: self._augmented(augment, rows) for name, rows in originals.items()}
+        return Batch(self._forward, originals, inputs, positions, self.random)
+
+    def _augmented(self, augment: Augment, rows: Tensor) -> Tensor:
+        view = augment(rows, self.random)
+        if not isinstance(view, Tensor) or view.shape != rows.shape:
+            got = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
+            raise InputError(f"augment must return rows of the same shape, {tuple(rows.shape)}, got {got}.")
+        return view.to(rows.dtype)
+
+    def _forward(self, x: Tensor, teacher: bool) -> Tensor:
+        if teacher and not self.model.teacher:
+            raise InputError("the objective asks for its mean teacher, but has none. Set its teacher_decay, say to 0.99.")
+        with autocast(self.device, self.schedule.autocast):
+            return self.model.forward(x, teacher)
 
     def _summaries(self) -> list[Record]:
         """Means over the rows of the epoch, for each model, read from the device once."""
@@ -387,16 +312,15 @@ class Training:
         means = (rows * table).sum(0) / rows.sum()
         return [
             {"epoch": self.epoch, "lr": lr, **dict(zip(self._term_names[:-1], column.tolist(), strict=False))}
-            for lr, column in zip(self._rates(self.epoch), means.T, strict=True)
+            for lr, column in zip(self._rates_at(self.epoch * self._steps_per_epoch - 1), means.T, strict=True)
         ]
 
     def _validation_risks(self) -> list[float] | None:
         if self.validation is None:
             return None
         self.model.train(False)
-        g = {
-            name: predict_stream(self.model, stream, self.schedule.autocast) for name, stream in self.validation.items()
-        }
+        autocast_to, teacher = self.schedule.autocast, bool(self.model.teacher)
+        g = {name: predict_stream(self.model, s, autocast_to, teacher) for name, s in self.validation.items()}
         with torch.no_grad():
             risks: list[float] = self.objective.validation_risk(g).tolist()
         return risks
@@ -441,11 +365,10 @@ class Training:
         self.epoch, self._steps_before = state["epoch"], state["steps_before"]
         self._terms = [terms.to(self.device) for terms in state["terms"]]
         self._term_names, self._row_counts = state["term_names"], state["row_counts"]
-        self.model.load_state_dict(state["model"], steps=self._steps_before + len(self._terms))
+        steps = self._steps_before + len(self._terms)
+        self.model.load_state_dict(state["model"], steps)
+        self.random.go_to(steps)
         self._optimizer.load_state_dict(state["optimizer"])
-        if isinstance(self._optimizer, torch.optim.Adam):
-            for group in self._optimizer.param_groups:  # how this device steps, not the one the state comes from
-                group |= {"lr": self._torchs_rate(self.schedule.lr), "capturable": self._on_gpu}
         self.objective.load_state_dict(state["objective"])
         self.histories, self.best_epochs = state["histories"], state["best_epochs"]
         self._best_risks, self.failures = state["best_risks"], state["failures"]
@@ -504,14 +427,16 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
                 torch.cuda.synchronize(trainings[0].device)
 
 
-def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None) -> Tensor:
+def predict_stream(
+    model: Model, stream: Stream, dtype: torch.dtype | None = None, teacher: bool = False
+) -> Tensor:
     """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
     device = stream.index.device
     numbers = 2**22 if device.type == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
     at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
     # Not inference_mode: what a module keeps of such a pass could not be used in training.
     with torch.no_grad(), autocast(device, dtype):
-        parts = [model.forward(stream[part]) for part in torch.split(stream.positions(), at_once, dim=1)]
+        parts = [model.forward(stream[part], teacher) for part in torch.split(stream.positions(), at_once, dim=1)]
         return torch.cat(parts, dim=1).to(stream.rows.dtype)
 
 
