@@ -137,3 +137,9 @@ def pubn_unlabeled(g_u: Tensor, sigma_u: Tensor, eta: Number, loss: Loss = logis
 def pubn_negative(g_n: Tensor, sigma_n: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
     """PUbN's price of each biased negative: a negative, weighted up where U gives up."""
     return loss(-g_n) * torch.where(sigma_n > eta, 1 / sigma_n.clamp_min(SIGMA_MIN), 1.0)
+
+
+def vpu_risk(g_p: Tensor, g_u: Tensor) -> Tensor:
+    """log mean_U φ − mean_P log φ with φ = σ(g) (Chen et al. 2020, eq. 7). Needs no prior."""
+    log_mean = torch.logsumexp(logsigmoid(g_u), dim=-1) - math.log(g_u.shape[-1])
+    return log_mean - logsigmoid(g_p).mean(-1)

@@ -1,5 +1,7 @@
 """Batches, the label ring, the schedule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulab.training import LabelRing, Schedule
-from pulab.training.rows import epoch_order
+from pulab.training.streams import epoch_order
 
 
 @given(n=st.integers(1, 300), steps=st.integers(1, 60), seed=st.integers(0, 999))
@@ -54,4 +56,8 @@ def test_schedule() -> None:
     schedule = Schedule(200, 1e-3, (80, 120), 0.0, batch_size_u=100, batch_size_p=None)
     assert schedule.steps(10_000) == 100
     assert schedule.steps(10_001) == 101
-    assert [schedule.lr_at(epoch) for epoch in (1, 80, 81, 120, 121)] == pytest.approx([1e-3, 1e-3, 1e-4, 1e-4, 1e-5])
+    rates = [schedule.lr_at(step, 100) for step in (0, 7999, 8000, 11_999, 12_000)]
+    assert rates == pytest.approx([1e-3, 1e-3, 1e-4, 1e-4, 1e-5])
+    cosine = replace(schedule, epochs=10, lr_milestones=(), lr_schedule="cosine", lr_warmup=0.5)
+    rates = [cosine.lr_at(step, 100) for step in (0, 24, 49, 50, 525, 999)]
+    assert rates == pytest.approx([1e-3 / 51, 25e-3 / 51, 50e-3 / 51, 1e-3, 0.5e-3, 0], abs=1e-8)

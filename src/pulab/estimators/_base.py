@@ -57,7 +57,7 @@ ModuleLike = nn.Module | Callable[[], nn.Module] | None
 class Task:
     """What a fit has to work with, once X and y have passed the door."""
 
-    prior: float
+    prior: float  # NaN for a method that needs none
     streams: dict[str, Stream]
     validation: dict[str, Stream] | None
     positive: NDArray[np.bool_]  # of all rows, in the caller's order
@@ -118,11 +118,8 @@ SHARED_DOCS = {
     verbose : int
         Above 0: a progress bar.
 """,
-    "attributes": """\
+    "attributes without prior": """\
     classes_ : array of two labels, the positive one last
-    prior_ : float
-    prior_interval_ : tuple of two floats
-        Between which values the prior lies, where it was estimated; the prior itself, twice, where it was given.
     module_ : nn.Module
         The network as it stood at ``best_epoch_``.
     history_ : list of dict
@@ -133,12 +130,20 @@ SHARED_DOCS = {
     device_, n_features_in_, row_shape_, scaler_
 """,
 }
+SHARED_DOCS["attributes"] = """\
+    prior_ : float
+    prior_interval_ : tuple of two floats
+        The interval of the prior, where it was estimated; the prior itself, twice, where it was given.
+""" + SHARED_DOCS["attributes without prior"]
 
 
 class BasePUClassifier(PUClassifier):
     """Glue between scikit-learn's contract and the training loop. A method overrides :meth:`_objective`."""
 
     _docs = SHARED_DOCS
+
+    # Whether the method has a parameter `prior`, and so an attribute `prior_`.
+    _needs_prior = True
 
     # A supervised or naive method opposes P to the rows that are not P, whatever the scenario.
     _u_is_population = True
@@ -242,7 +247,8 @@ class BasePUClassifier(PUClassifier):
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
         seeds = Seeds(draw_seed(self.random_state))
-        self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
+        if self._needs_prior:
+            self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
         self.device_ = device
 
         # P and U are told apart before any arithmetic, so that how their rows are interleaved cannot matter.
@@ -268,7 +274,7 @@ class BasePUClassifier(PUClassifier):
         elif len(p_val):
             validation = make_streams(rows, self._stream_rows(p_val, u_val), device)
         return Task(
-            prior=self.prior_,
+            prior=self.prior_ if self._needs_prior else math.nan,
             streams=make_streams(rows, stream_rows, device),
             validation=validation,
             positive=labels.positive,
@@ -298,7 +304,9 @@ class BasePUClassifier(PUClassifier):
         for milestone in self.lr_milestones:
             check_number("each of lr_milestones", milestone, low=0, whole=True)
         if len(self.lr_milestones) and self.lr_schedule != "constant":
-            raise InputError(f"lr_milestones need lr_schedule='constant', got {self.lr_schedule!r}. Leave one of them out.")
+            raise InputError(
+                f"lr_milestones need lr_schedule='constant', got {self.lr_schedule!r}. Leave one of them out."
+            )
         if not callable(self.augment) and self.augment is not None:
             check_choice("augment", self.augment, POLICIES)
 

@@ -78,7 +78,6 @@ class Training:
         self.streams = {name: streams["training", name] for name in first.streams}
         self.validation = {n: streams["validation", n] for n in first.validation} if first.validation else None
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
-        self.random = RandomSource([job.seeds["draws"] for job in jobs], self.device, self._dtype)
         self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
         self.best_epochs = [0] * len(jobs)
@@ -95,6 +94,8 @@ class Training:
         """Within, steps can be taken; afterwards the modules hold their best weights."""
         with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
             self._optimizer = self._make_optimizer()
+            dtype = self.streams["u"].rows.dtype
+            self._random = RandomSource([job.seeds["draws"] for job in self.jobs], self.device, dtype)
             if self.objective.teacher_decay is not None:
                 self.model.start_teacher()
             if self._worth_compiling:
@@ -139,10 +140,6 @@ class Training:
     @property
     def _on_gpu(self) -> bool:
         return self.device.type == "cuda"
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return self.streams["u"].rows.dtype
 
     @property
     def _worth_compiling(self) -> bool:
@@ -262,7 +259,7 @@ class Training:
     def _step(self, positions: Positions) -> Tensor:
         """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
         self.model.begin_step()
-        self.random.begin_step()
+        self._random.begin_step()
         batch = self._batch(positions)
         step = self.objective.step(batch)
         self.model.begin_backward()
@@ -273,7 +270,7 @@ class Training:
             self.model.move_teacher(self.objective.teacher_decay)
         self.objective.end_step(batch)
         self.model.end_step()
-        self.random.end_step()
+        self._random.end_step()
         share = {} if batch.positive_share is None else {"positive_share": batch.positive_share}
         terms = {**step.terms, **share, "objective": step.objective}
         self._term_names = list(terms)
@@ -284,10 +281,10 @@ class Training:
         inputs, augment = originals, self.jobs[0].augment
         if augment is not None:
             inputs = {name: self._augmented(augment, rows) for name, rows in originals.items()}
-        return Batch(self._forward, originals, inputs, positions, self.random)
+        return Batch(self._forward, originals, inputs, positions, self._random)
 
     def _augmented(self, augment: Augment, rows: Tensor) -> Tensor:
-        view = augment(rows, self.random)
+        view = augment(rows, self._random)
         if not isinstance(view, Tensor) or view.shape != rows.shape:
             got = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
             raise InputError(f"augment must return rows of the same shape, {tuple(rows.shape)}, got {got}.")
@@ -295,7 +292,7 @@ class Training:
 
     def _forward(self, x: Tensor, teacher: bool) -> Tensor:
         if teacher and not self.model.teacher:
-            raise InputError("the objective asks for its mean teacher, but has none. Set its teacher_decay, say to 0.99.")
+            raise InputError("the objective asks for a mean teacher, but has none. Set teacher_decay, say to 0.99.")
         with autocast(self.device, self.schedule.autocast):
             return self.model.forward(x, teacher)
 
@@ -367,7 +364,7 @@ class Training:
         self._term_names, self._row_counts = state["term_names"], state["row_counts"]
         steps = self._steps_before + len(self._terms)
         self.model.load_state_dict(state["model"], steps)
-        self.random.go_to(steps)
+        self._random.go_to(steps)
         self._optimizer.load_state_dict(state["optimizer"])
         self.objective.load_state_dict(state["objective"])
         self.histories, self.best_epochs = state["histories"], state["best_epochs"]
@@ -427,9 +424,7 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
                 torch.cuda.synchronize(trainings[0].device)
 
 
-def predict_stream(
-    model: Model, stream: Stream, dtype: torch.dtype | None = None, teacher: bool = False
-) -> Tensor:
+def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None, teacher: bool = False) -> Tensor:
     """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
     device = stream.index.device
     numbers = 2**22 if device.type == "cuda" else 2**20  # of input; a GPU is slow on many small pieces

@@ -60,8 +60,8 @@ class Batch:
         Parameters
         ----------
         inputs : dict, optional
-            Other inputs under names of your own: mixed rows, a second view. Default: the batch's inputs. Every call is a
-            pass of its own; BatchNorm sees the rows of one call together, and dropout drops other units each time.
+            Other inputs under names of your own: mixed rows, a second view. Default: the batch's inputs. Every call
+            is a pass of its own. BatchNorm sees the rows of one call together. Dropout drops other units each time.
         grad : bool
             Whether the gradient flows back through this pass.
         teacher : bool

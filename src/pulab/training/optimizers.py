@@ -79,8 +79,7 @@ class StackedOptimizer:
         self._parameters = list(parameters)
         self._weight_decay = weight_decay
         self._lr = torch.zeros_like(weight_decay)
-        # As in torch, a parameter's steps are those that had a gradient for it.
-        self._steps = torch.zeros(len(self._parameters), dtype=torch.float64, device=self._lr.device)
+        self._steps = torch.zeros((), dtype=torch.float64, device=self._lr.device)
         self._memory = [[torch.zeros_like(parameter) for _ in range(n_memories)] for parameter in self._parameters]
 
     def zero_grad(self) -> None:
@@ -93,13 +92,11 @@ class StackedOptimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        moved = [i for i, parameter in enumerate(self._parameters) if parameter.grad is not None]
-        for i in moved:
-            self._steps[i] += 1
-        corrected = self._lr / (1 - BETA1 ** self._steps[:, None])
-        roots = (1 - BETA2**self._steps).sqrt()
-        for i in moved:
-            self._move(self._parameters[i], self._memory[i], corrected[i], roots[i])
+        self._steps += 1
+        corrected = self._lr / (1 - BETA1**self._steps)
+        root = (1 - BETA2**self._steps).sqrt()
+        for parameter, memory in zip(self._parameters, self._memory, strict=True):
+            self._move(parameter, memory, corrected, root)
 
     def _move(self, parameter: Tensor, memory: list[Tensor], corrected: Tensor, root: Tensor) -> None:
         shape = (-1, *(1,) * (parameter.ndim - 1))

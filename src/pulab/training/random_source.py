@@ -1,7 +1,7 @@
 """Random numbers that are a function of seed, step and call.
 
-A generator of torch would be shared by all models of a device. A model would then draw other numbers in a fleet than
-alone. Here every number is a hash, so that a model draws the same alone, in a fleet, in a CUDA graph and after a resume.
+All models of a device share torch's generator, so a model would draw other numbers in a fleet than alone. Here every
+number is a hash: a model draws the same alone, in a fleet, in a CUDA graph and after a resume.
 """
 
 import math
