@@ -655,9 +655,9 @@ def test_a_module_that_keeps_something_from_pass_to_pass_is_not_recorded(module:
     ("module", "reason"),
     [
         (nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 1)), None),
-        (Averages(), "puts another mean in the place of the old one"),
-        (Counts(5, 1), "puts another passes in the place"),
-        (Collects(5, 1), "puts another seen in the place"),
+        (Averages(), "replaces its attribute mean"),
+        (Counts(5, 1), "replaces its attribute passes"),
+        (Collects(5, 1), "replaces its attribute seen"),
         (Draws(5, 1), "draws random numbers on the CPU"),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_checkpointed_layer_that_is_used_twice_is_refused() -> None:
             return self.out(self.drop(torch.sin(self.a(self.drop(x)))))
 
     fitted(Twice)
-    with pytest.raises(InputError, match="used more than once in a pass cannot be checkpointed"):
+    with pytest.raises(InputError, match="used more than once in a step cannot be checkpointed"):
         fitted(lambda: Twice("checkpoint"))
 
 
@@ -425,7 +425,7 @@ def kept_output() -> nn.Module:
     ("module", "message"),
     [
         (ReachesBack, "does not depend on its parameters"),
-        (LazyHead, "lazy parameters that a pass in evaluation mode"),
+        (LazyHead, "lazy parameters that get no size"),
         (Complex, "complex parameters"),
         (embeds, "fails in training: .*sparse gradients"),
         (kept_output(), r"cannot be copied: .*Pass a function that makes one\.$"),

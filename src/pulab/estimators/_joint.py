@@ -30,7 +30,7 @@ class JointObjective(Objective):
         super().__init__(epochs, e_start, positive_loss, labels.r, **numbers)
         self.labels = labels
         self._epochs, self._e_start, self._positive_loss = epochs, e_start, positive_loss
-        self._lambda = numbers["lambda_init"].clone()  # filled anew each epoch: the step stays the same
+        self._lambda = numbers["lambda_init"].clone()  # changed in place each epoch, so that a recorded step sees it
 
     def begin_epoch(self, epoch: int) -> None:
         first, last = self.numbers["lambda_init"], self.numbers["lambda_final"]
@@ -39,7 +39,7 @@ class JointObjective(Objective):
 
     def step(self, batch: Batch) -> Step:
         g, rows, n = batch.logits(), batch.positions["u"], self.numbers
-        # The label memory gets the very predictions that the gradient comes from: dropout on, batch statistics.
+        # The memory gets the same predictions that the gradient comes from: dropout on, batch statistics.
         self.labels.remember(rows, torch.sigmoid(g["u"].detach()))
         y_u = self.labels.current.gather(1, rows)
         terms = joint_terms(g["p"], g["u"], y_u, n["prior"], LOSSES[self._positive_loss])
@@ -80,17 +80,17 @@ class JointPUClassifier(BasePUClassifier):
     ----------
     {prior}
     init : {"prior", "negative", "random"}
-        Labels to begin with: all equal to the prior, all 0, or 0 and 1 at random with exactly the prior's share of 1.
+        Initial labels: all equal to the prior, all 0, or random 0 and 1 with exactly the prior's share of 1.
     lambda_init : float
         Weight of the labelled positives in the first epoch.
     alpha : float
-        Weight of the term that holds the share of predicted positives at the prior. Without it training collapses.
+        Weight of the term that keeps the share of predicted positives at the prior. Without it training collapses.
     beta : float
-        Weight of the entropy, which makes predictions decide.
+        Weight of the entropy. It pushes predictions towards 0 and 1.
     r : int
-        How many epochs of predictions a label averages.
+        Number of epochs whose predictions a label averages.
     e_start : int or None
-        First epoch after which labels are updated. None: a fifth of ``epochs``, as in the paper.
+        Labels are updated after this epoch and all later ones. None: a fifth of ``epochs``, as in the paper.
     positive_loss : {"sigmoid", "logistic"}
         Loss of a labelled positive.
     {shared}
@@ -98,8 +98,8 @@ class JointPUClassifier(BasePUClassifier):
     Attributes
     ----------
     pseudo_labels_ : array of shape (number of unlabeled rows,)
-        Labels after the last epoch, in the order of the rows; for rows that were held out for validation, the kept
-        module's probability.
+        Labels after the last epoch, in the order of the rows. For rows that were held out for validation: the
+        probability given by ``module_``.
     {attributes}
 
     References
@@ -168,7 +168,7 @@ class JointPUClassifier(BasePUClassifier):
     def _objective(self, task: Task, schedule: Schedule) -> JointObjective:
         e_start = self.e_start or max(2, round(schedule.epochs / 5))
         if schedule.epochs < e_start:
-            warn(f"the labels stay as they began: e_start is {e_start}, but there are only {schedule.epochs} epochs.")
+            warn(f"labels are never updated: e_start is {e_start}, but there are only {schedule.epochs} epochs.")
         n_u = len(task.streams["u"])
         initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
         weights = {"alpha": self.alpha, "beta": self.beta, "lambda_init": self.lambda_init}
@@ -195,7 +195,7 @@ class JointPUClassifier(BasePUClassifier):
 
 
 def initial_labels(init: str, n: int, prior: float, seed: int) -> NDArray[np.float64]:
-    """Labels to begin with. Random ones have exactly the prior as their mean, as the paper wants it."""
+    """Initial labels. Random ones have exactly the prior as their mean, as in the paper."""
     if init == "random":
         return np.random.default_rng(seed).permutation(np.arange(n) < round(prior * n)).astype(np.float64)
     return np.full(n, prior if init == "prior" else 0.0)

@@ -38,13 +38,13 @@ class RiskObjective(Objective):
 class UPUClassifier(BasePUClassifier):
     """Unbiased PU learning: the risk of a classifier, estimated without bias from positive and unlabeled rows.
 
-    A flexible network can drive the estimate below zero by memorising P; :class:`NNPUClassifier` cannot.
+    A flexible network can push the estimate below zero by memorising P. :class:`NNPUClassifier` prevents this.
 
     Parameters
     ----------
     {prior}
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
 
     Attributes
@@ -108,9 +108,9 @@ class NNPUClassifier(BasePUClassifier):
     ----------
     {prior}
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     beta, gamma : float, default 0 and 1
-        Where the negative part of a batch falls below -beta, the step climbs back along it, scaled by gamma.
+        If the negative part of a batch falls below -beta, the step goes back along it, scaled by gamma.
     {shared}
 
     Attributes
@@ -180,7 +180,7 @@ class PNClassifier(BasePUClassifier):
     prior : float in (0, 1) or None
         Share of positives in the population. None: as counted in ``y``.
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
 
     Attributes
@@ -197,7 +197,7 @@ class PNClassifier(BasePUClassifier):
     True
     """
 
-    _u_is_population = False  # y is the truth: what is not positive is negative, in either scenario
+    _u_is_population = False  # y is the truth: a row that is not positive is negative, in both scenarios
 
     loss: str
 
@@ -241,15 +241,15 @@ class PNClassifier(BasePUClassifier):
 class NaivePUClassifier(PNClassifier):
     """The baseline that takes every unlabeled row for a negative: supervised learning on PU labels.
 
-    Its only use is to show what a PU method has to beat.
+    It shows what a PU method has to beat.
 
     Parameters
     ----------
     prior : float in (0, 1) or None
-        Weight of the labelled positives against the unlabeled rows. None: their share of the rows, as for anyone who
-        fits a classifier to the labels as they are.
+        Weight of the labelled positives against the unlabeled rows. None: their share of the rows, as in an ordinary
+        fit to the labels.
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
 
     Attributes

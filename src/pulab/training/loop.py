@@ -1,4 +1,4 @@
-"""The training loop. There is one; methods differ by their objective, and one model or many go through it alike."""
+"""The training loop. There is one loop for all methods, for one model and for many."""
 
 import copy
 import math
@@ -14,7 +14,7 @@ from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_g
 from pulab.errors import InputError, PulabError, in_one_line
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
 from pulab.training.model import Model
-from pulab.training.objective import Batch, Objective
+from pulab.training.objective import Batch, Objective, Step
 from pulab.training.optimizers import Optimizer, SharedOptimizer, StackedOptimizer
 from pulab.training.random_source import RandomSource
 from pulab.training.schedule import Schedule
@@ -33,7 +33,7 @@ def ignore(record: Record, epochs: int) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """All that one training needs."""
+    """Everything that one training needs."""
 
     module: nn.Module
     objective: Objective
@@ -48,13 +48,16 @@ class Job:
 
 
 def _all_streams(job: Job) -> dict[tuple[str, str], Stream]:
-    """Those it learns from and those it is validated on, which may be of the same rows."""
+    """The streams of training and of validation. Both may use the same rows."""
     parts = (("training", job.streams), ("validation", job.validation or {}))
     return {(part, name): stream for part, streams in parts for name, stream in streams.items()}
 
 
 class Trained(NamedTuple):
-    """What comes of a job: its module at the best epoch, how it went, its line of the objective, what went wrong."""
+    """The result of a job: the module at its best epoch, its history, its line in the objective's tensors.
+
+    ``failure`` says what went wrong, if anything.
+    """
 
     module: nn.Module
     history: list[Record]
@@ -65,10 +68,10 @@ class Trained(NamedTuple):
 
 
 class Training:
-    """One training of one model, or of many in step: models, optimiser, streams and random numbers, epoch by epoch.
+    """One training of one model, or of many stacked models: model, optimiser, streams and random numbers.
 
-    Each model keeps its own samples, seeds, history and best epoch: the one with the lowest validation risk (the last
-    one, where there is no validation set). One whose numbers are no longer finite has failed; the others go on.
+    Each model has its own samples, seeds, history and best epoch. The best epoch has the lowest validation risk.
+    Without a validation set it is the last one. A model whose numbers are no longer finite has failed; others go on.
     """
 
     def __init__(self, jobs: Sequence[Job], objective: Objective) -> None:
@@ -83,7 +86,7 @@ class Training:
         self.best_epochs = [0] * len(jobs)
         self.failures: list[str | None] = [None] * len(jobs)
         self._best_risks = [math.inf] * len(jobs)
-        self._terms: list[Tensor] = []  # of the steps that have been taken since the last epoch ended
+        self._terms: list[Tensor] = []  # of the steps in the current epoch
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
         self._steps_before = 0  # of epochs that have ended
@@ -91,7 +94,7 @@ class Training:
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Within, steps can be taken; afterwards the modules hold their best weights."""
+        """Steps can be taken inside this context. At its end the modules get their best weights."""
         with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
             self._optimizer = self._make_optimizer()
             dtype = self.streams["u"].rows.dtype
@@ -100,12 +103,12 @@ class Training:
                 self.model.start_teacher()
             if self._worth_compiling:
                 self._compile()
-            # Sparse rows are gathered on the host, which no recording can hold.
+            # Sparse rows are gathered on the host. A recording cannot do that.
             dense = all(stream.rows.sparse is None for stream in self.streams.values())
             self._take_step = CapturedStep(self._sure_step, self.model) if self._on_gpu and dense else self._sure_step
             try:
                 yield
-            finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
+            finally:  # free the recordings now: freed during another recording, they would break it
                 del self._take_step
                 self.model.compiled = None
             self.model.restore_best()
@@ -117,7 +120,7 @@ class Training:
             whole = all(bool(torch.isfinite(weights).all()) for weights in learned)
             if not whole or (self.validation is not None and self.epoch and not math.isfinite(risk)):
                 self.failures[i] = self.failures[i] or (
-                    "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
+                    "training ended with weights or validation risks that are not finite. Lower lr, or scale X."
                 )
 
     def _make_optimizer(self) -> Optimizer:
@@ -143,9 +146,9 @@ class Training:
 
     @property
     def _worth_compiling(self) -> bool:
-        """Long trainings of large networks in bfloat16: there it makes up for the half minute it takes (benchmarks/).
+        """Only long trainings of large networks in bfloat16 gain more than the half minute that compiling takes.
 
-        Not where torch must be deterministic: it chooses its kernels by the clock.
+        A compiled network is not deterministic: torch chooses its kernels by timing them.
         """
         if not self._on_gpu or len(self.jobs) > 1 or self.schedule.autocast is None:
             return False
@@ -156,25 +159,25 @@ class Training:
     # An epoch: begin, take the steps, end ------------------------------------------------------------------------
 
     def begin_epoch(self) -> list[Positions]:
-        """Which rows each step of the next epoch takes, by stream; of an epoch that was left in the middle, the rest.
+        """The positions of each step of the next epoch, by stream. In a resumed epoch only the steps that are left.
 
-        Shares are dealt out evenly: a last batch of one would weigh as much as a full one, and BatchNorm could not
-        take it.
+        All batches have nearly the same size. A last batch of one row would weigh as much as a full one, and BatchNorm
+        cannot take it.
         """
         epoch, steps = self.epoch + 1, self._steps_per_epoch
         self._plan_rates()
         self.objective.begin_epoch(epoch)
         self.model.train(True)
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
-        # A generator per epoch, from its number: to go on from any epoch, no random state has to be kept.
+        # A generator per epoch, seeded by its number: resuming needs no random state.
         generators = [torch.Generator().manual_seed(job.seeds[f"batches-{epoch}"]) for job in self.jobs]
-        dealt = {
+        batches = {
             name: torch.stack([epoch_order(len(stream), steps, sizes.get(name), g) for g in generators])
             .to(self.device)
             .tensor_split(steps, dim=1)
             for name, stream in self.streams.items()
         }
-        return [{name: parts[i] for name, parts in dealt.items()} for i in range(len(self._terms), steps)]
+        return [{name: parts[i] for name, parts in batches.items()} for i in range(len(self._terms), steps)]
 
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
@@ -187,7 +190,7 @@ class Training:
         self._row_counts.append(positions["u"].shape[1])
 
     def end_epoch(self) -> list[Record]:
-        """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
+        """Validate, write the history, keep the best. Here the host waits for the device, once an epoch."""
         self._seed_own_draws()
         self.epoch += 1
         extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
@@ -203,11 +206,11 @@ class Training:
         return records
 
     def _seed_own_draws(self) -> None:
-        """For random numbers that a user's module draws by itself: they depend on the model and the step alone."""
+        """Seed the random numbers that a user's module draws by itself. The seed depends on model and step only."""
         seed_global((self._own_draws + self._steps_before + len(self._terms)) % 2**63, self.device)
 
     def _first_step(self, positions: Positions) -> Tensor:
-        """A module that cannot be trained shows it here."""
+        """The first step, with clear errors for a module, an objective or an ``augment`` that cannot be used."""
         try:
             terms = self._take_step(positions)
         except (PulabError, MemoryError, torch.OutOfMemoryError):
@@ -245,11 +248,11 @@ class Training:
             warn_of_fallback(UNCOMPILED, error)
 
     def _sure_step(self, positions: Positions) -> Tensor:
-        """A step; if the compiled module fails, by the module itself."""
+        """A step. If the compiled module fails, the module itself takes over."""
         try:
             return self._step(positions)
         except Exception as error:
-            # Amid a recording there is no second try: what the first has recorded would stay in it.
+            # No second try during a recording: the first try would stay in it.
             if self.model.compiled is None or (self._on_gpu and torch.cuda.is_current_stream_capturing()):
                 raise
             self.model.compiled = None
@@ -261,7 +264,7 @@ class Training:
         self.model.begin_step()
         self._random.begin_step()
         batch = self._batch(positions)
-        step = self.objective.step(batch)
+        step = self._checked(self.objective.step(batch))
         self.model.begin_backward()
         self._optimizer.zero_grad()
         step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
@@ -275,6 +278,14 @@ class Training:
         terms = {**step.terms, **share, "objective": step.objective}
         self._term_names = list(terms)
         return torch.stack([value.detach() for value in terms.values()])
+
+    def _checked(self, step: Step) -> Step:
+        wrong = [n for n, v in {"objective": step.objective, **step.terms}.items() if v.shape != (len(self.jobs),)]
+        if "loss" not in step.terms or wrong:
+            name = type(self.objective).__name__
+            problem = f"{wrong[0]!r} has another shape" if wrong else "its terms have no 'loss'"
+            raise InputError(f"{name}.step must return a value per model, shape ({len(self.jobs)},): {problem}.")
+        return step
 
     def _batch(self, positions: Positions) -> Batch:
         originals = {name: self.streams[name][rows] for name, rows in positions.items()}
@@ -323,7 +334,7 @@ class Training:
         return risks
 
     def _keep_best(self, risks: list[float] | None) -> None:
-        # A risk that is no number never wins, but some epoch must: the first one stands until a better one comes.
+        # A NaN risk never wins. Some epoch must be kept, so the first one is, until a better one comes.
         improved = [
             risks is None or risks[i] < self._best_risks[i] or self.best_epochs[i] == 0 for i in range(len(self.jobs))
         ]
@@ -335,9 +346,9 @@ class Training:
             self.model.keep(improved)
 
     def state_dict(self) -> dict[str, Any]:
-        """The whole state of the training between two steps, copied: all that must be kept to go on exactly.
+        """A copy of the whole state of the training between two steps. It is enough to resume exactly.
 
-        Of a module these are parameters and buffers; plain attributes that it changes as it goes are not among them.
+        It holds a module's parameters and buffers, but not other attributes that a module may change.
         """
         return copy.deepcopy(
             {
@@ -357,7 +368,7 @@ class Training:
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a kept state; to be called within :meth:`started`, before the first step."""
+        """Resume from a kept state. Call it inside :meth:`started`, before the first step."""
         state = copy.deepcopy(state)
         self.epoch, self._steps_before = state["epoch"], state["steps_before"]
         self._terms = [terms.to(self.device) for terms in state["terms"]]
@@ -371,7 +382,7 @@ class Training:
         self._best_risks, self.failures = state["best_risks"], state["failures"]
 
     def results(self) -> list[Trained]:
-        """What came of each job, in their order."""
+        """The result of each job, in their order."""
         return [
             Trained(job.module, self.histories[i], self.best_epochs[i], self.objective, i, self.failures[i])
             for i, job in enumerate(self.jobs)
@@ -379,9 +390,9 @@ class Training:
 
 
 def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> None:
-    """Run trainings side by side, a step of each in turn; on a GPU each on a stream of its own.
+    """Run trainings side by side, one step of each in turn. On a GPU each has its own CUDA stream.
 
-    One training alone goes the same way, so that it gives the same result in any company.
+    A single training takes the same path, so it gives the same result alone and beside others.
     """
     device = trainings[0].device
     streams: list[Any] = [None] * len(trainings)
@@ -389,10 +400,10 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
     threads = cpu_threads(max(training.work for training in trainings))
     with threads, autocast(device, None), fast_convolutions(device), _all_started(trainings):
-        if device.type == "cuda":  # what has been made so far was made on another stream
+        if device.type == "cuda":  # the tensors were made on another stream
             torch.cuda.synchronize(device)
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if not t.is_over]:
-            with seeded(0, device):  # every step has a seed of its own; here the caller's state is put back
+            with seeded(0, device):  # every step has its own seed; this restores the caller's state
                 _run_epoch(going, on_epoch)
 
 
@@ -419,17 +430,17 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
             stack.enter_context(training.started())
         try:
             yield
-        finally:  # after an error, too: other streams may still be writing to what is about to be freed
+        finally:  # also after an error: other streams may still write to memory that is about to be freed
             if trainings[0].device.type == "cuda":
                 torch.cuda.synchronize(trainings[0].device)
 
 
 def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None, teacher: bool = False) -> Tensor:
-    """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
+    """Logits of a whole stream, a line per model, a bounded number of rows at a time. The model's mode is kept."""
     device = stream.index.device
     numbers = 2**22 if device.type == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
     at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
-    # Not inference_mode: what a module keeps of such a pass could not be used in training.
+    # Not inference_mode: a tensor that a module keeps from such a pass could not be used in training.
     with torch.no_grad(), autocast(device, dtype):
         parts = [model.forward(stream[part], teacher) for part in torch.split(stream.positions(), at_once, dim=1)]
         return torch.cat(parts, dim=1).to(stream.rows.dtype)
