@@ -103,6 +103,32 @@ def test_intervals_cover_the_truth_and_bands_span_the_priors() -> None:
     assert covered >= 34  # 95 % of 40 is 38; the truth has a little noise of its own
 
 
+def test_case_control_samples_are_drawn_again_part_by_part() -> None:
+    """P and U each keep their size, where a single sample may hold more or fewer labelled rows by chance."""
+    rng = np.random.default_rng(0)
+    s, values = np.repeat([1, 0], [100, 900]), rng.normal(size=1000)
+
+    def interval(metric: object, scenario: str) -> tuple[float, float]:
+        found = metrics.estimate(metric, s, values, prior=PRIOR, scenario=scenario, n_bootstrap=1000).interval
+        assert found is not None
+        return found
+
+    def n_labelled(s: NDArray[np.int64], values: NDArray[np.float64], **_: object) -> float:
+        return float(s.sum())
+
+    assert interval(n_labelled, "case-control") == (100, 100)
+    low, high = interval(n_labelled, "single-sample")
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(1000 * 0.1 * 0.9), rel=0.15)
+    for mark in (0, 1):  # both are drawn again, with replacement: the mean of each varies by its standard error
+
+        def mean(s: NDArray[np.int64], values: NDArray[np.float64], mark: int = mark, **_: object) -> float:
+            return float(values[s == mark].mean())
+
+        low, high = interval(mean, "case-control")
+        standard_error = values[s == mark].std() / np.sqrt((s == mark).sum())
+        assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
+
+
 def test_a_band_stops_where_no_prior_can_be() -> None:
     s, _, g = simulate("single-sample", 1000, 0, rate=0.9)
     options = {"k": 50, "scenario": "single-sample", "n_bootstrap": 0}

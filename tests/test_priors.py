@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pulab import PulabWarning
 from pulab.errors import InputError
-from pulab.priors import METHODS, Sample, bbe, dedpul, elkan_noto, estimate_prior
+from pulab.priors import METHODS, Sample, bbe, dedpul, density_ratio, elkan_noto, estimate_prior
 from pulab.priors._scores import FIT_ROWS, _some
 
 
@@ -66,6 +66,22 @@ def test_the_formulas_on_scores_without_error() -> None:
     for scale in (1.0, 7.0):
         assert elkan_noto(Sample(*(scale * part for part in tied))) == pytest.approx(0.25, abs=0.01)
     assert bbe(tied) == pytest.approx(0.25)
+
+
+def test_the_density_ratio_rises_with_the_score() -> None:
+    """Also where labelled rows lie in the middle: the rows above them get what is left, by equal parts."""
+    rng = np.random.default_rng(0)
+    for centre in (1.0, 0.0):
+        sample = Sample(rng.normal(size=80) * 0.5 + centre, rng.normal(size=600) * 2)
+        ratio = density_ratio(sample)
+        assert ratio.mean() == pytest.approx(1)
+        assert (np.diff(ratio[np.argsort(sample.unlabeled)]) >= 0).all()
+        assert ratio.min() < 0.1 < 1.2 < ratio.max()
+    thirds = np.repeat([-10.0, 0.0, 10.0], 200)
+    ratio = density_ratio(Sample(rng.normal(size=300), thirds + rng.normal(size=600)))
+    assert ratio[thirds == -10] == pytest.approx(0, abs=1e-3)
+    assert ratio[thirds >= 0].mean() == pytest.approx(1.5, abs=1e-3)
+    assert ratio[thirds == 10] == pytest.approx(ratio.max())
 
 
 def test_copies_of_rows_change_nothing() -> None:

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUBoostingClassifier, PulabWarning
+from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUBoostingClassifier, PulabWarning, TwoStepPUClassifier
 from pulab.bench.methods import METHODS
 from pulab.errors import InputError
 from pulab.estimators._boosting import NNPUGradients
@@ -119,6 +119,55 @@ def test_elkan_notos_formula() -> None:
         clf = ElkanNotoClassifier(base, form=form, prior=float(y.mean()), scenario="single-sample", random_state=0)
         found = clf.fit(X, s).predict_proba(np.eye(4))[:, 1]
         assert np.abs(found - share).max() < 0.08
+
+
+class Weighed(LogisticRegression):  # type: ignore[misc]
+    """Keeps the rows, marks and weights that it is fitted to."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        self.fitted_to_ = X, y, sample_weight
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_elkan_notos_weights_are_the_shares_of_positives_among_unlabeled_rows(scenario: str) -> None:
+    """By simulation: the weights of the unlabeled rows of a kind add up to the positives among them."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, 40_000)
+    y = rng.random(len(x)) < np.array([0.02, 0.2, 0.5, 0.8])[x]
+    prior = float(y.mean())
+    if scenario == "single-sample":
+        s = y & (rng.random(len(x)) < 0.4)
+    else:  # a second, independent sample of positives
+        x = np.concatenate([x, x[y]])
+        s = np.arange(len(x)) >= len(y)
+        y = np.concatenate([y, np.ones(s.sum(), dtype=bool)])
+    base = Weighed(C=1e6, max_iter=1000)
+    clf = ElkanNotoClassifier(base, form="weights", prior=prior, scenario=scenario, random_state=0)
+    X, marks, weights = clf.fit(np.eye(4)[x], s.astype(int)).model_.fitted_to_
+    for kind in range(4):
+        rows = X.argmax(axis=1) == kind
+        n_u, n_p = ((x == kind) & ~s).sum(), ((x == kind) & s).sum()
+        as_positives = weights[rows & (marks == 1)].sum() - n_p
+        as_negatives = weights[rows & (marks == 0)].sum()
+        assert as_positives / n_u == pytest.approx(y[(x == kind) & ~s].mean(), abs=0.02)
+        assert as_positives + as_negatives == pytest.approx(n_u)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_reliable_negatives_are_no_more_than_the_prior_leaves_room_for(scenario: str) -> None:
+    """Nearly all unlabeled rows score below the best spies: what stops them is the prior."""
+    data = Blobs(scenario)
+    n_p, n_u = 60, int((data.s == 0).sum())
+    for prior in (0.3, 0.6, 0.8):
+        clf = TwoStepPUClassifier(prior=prior, tolerance=0.99, scenario=scenario, random_state=0).fit(data.X, data.s)
+        positives = prior * n_u if scenario == "case-control" else prior * (n_p + n_u) - n_p
+        assert clf.n_reliable_negatives_ == pytest.approx(n_u - positives, abs=1)
+    # Fewer rows score below the worst spy: then the spies stop them, whatever the prior.
+    strict = TwoStepPUClassifier(tolerance=0.0, scenario=scenario, random_state=0)
+    counts = {clone(strict).set_params(prior=prior).fit(data.X, data.s).n_reliable_negatives_ for prior in (0.2, 0.22)}
+    assert len(counts) == 1
+    assert max(counts) < 0.75 * n_u
 
 
 def test_bags_hold_what_they_should_and_scores_are_held_out() -> None:

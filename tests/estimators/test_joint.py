@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
+from torch import nn
 
 from pulab import JointPUClassifier, PulabWarning
 from tests.conftest import Blobs
@@ -51,6 +53,19 @@ def test_held_out_rows_carry_the_kept_modules_probability(blobs: Blobs) -> None:
     assert 80 <= same.sum() < 100  # the fifth that was held out; a label that is a mean may meet it by chance
 
 
+def test_the_epoch_is_chosen_by_the_clamped_sigmoid_risk_in_evaluation_mode(blobs: Blobs) -> None:
+    """Eq. (3), worked out from the probabilities of the validation rows, where its negative part is below zero."""
+    other = Blobs("case-control", seed=7)
+    net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 1))
+    clf = make(prior=0.55, module=net, positive_loss="logistic", epochs=12, lr=0.02)
+    clf.fit(blobs.X, blobs.s, X_val=other.X, y_val=other.s)
+    p = clf.predict_proba(other.X)[:, 1]
+    positive, negative = p[other.s == 1].mean(), p[other.s == 0].mean() - 0.55 * p[other.s == 1].mean()
+    assert negative < -0.01
+    risks = [record["val_risk"] for record in clf.history_]
+    assert min(risks) == risks[clf.best_epoch_ - 1] == pytest.approx(0.55 * (1 - positive), abs=1e-6)
+
+
 def test_initial_labels() -> None:
     data = Blobs("case-control")
     for init, expected in (("prior", {0.4}), ("negative", {0.0}), ("random", {0.0, 1.0})):
@@ -74,3 +89,15 @@ def test_initial_labels() -> None:
 def test_bad_hyper_parameters(bad: dict[str, object], message: str, blobs: Blobs) -> None:
     with pytest.raises(ValueError, match=message):
         make(**bad).fit(blobs.X, blobs.s)
+
+
+def test_features_stop_at_twenty_deviations(blobs: Blobs) -> None:
+    """Beyond 20 standard deviations of the training rows, how far a row lies off no longer matters."""
+    for X, centre in ((blobs.X, blobs.X[blobs.s == 0].mean(axis=0)), (sparse.csr_array(blobs.X), np.zeros(5))):
+        clf = make(epochs=2, e_start=1, validation_fraction=0).fit(X, blobs.s)
+        deviation = np.sqrt(((blobs.X[blobs.s == 0] - centre) ** 2).mean(axis=0))
+        for sign in (-1, 1):
+            rows = centre + sign * np.outer([19, 20, 21, 1e3, 1e9], deviation)
+            g = clf.decision_function(type(X)(rows) if sparse.issparse(X) else rows)
+            assert g[2:] == pytest.approx(np.full(3, g[1]), rel=1e-9)
+            assert abs(g[1] - g[0]) > 1e-3
