@@ -55,6 +55,9 @@ def test_same_seed_same_result_however_the_rows_are_interleaved(key: str, scenar
 @pytest.mark.parametrize("key", MADE)
 def test_probabilities_add_up_to_the_prior_and_decisions_follow_it(key: str, scenario: str) -> None:
     data, unseen = Blobs(scenario, n=2000, n_labeled=300), Blobs(scenario, seed=1, n=2000)
+    rng = np.random.default_rng(0)
+    for part in (data, unseen):  # clouds that lie apart would be told apart at any prior
+        part.X = part.X + 4 * rng.normal(size=part.X.shape)
     shares = []
     for prior in (0.25, 0.4, 0.6):
         clf = made(key, scenario=scenario, prior=prior).fit(data.X, data.s)
@@ -63,7 +66,8 @@ def test_probabilities_add_up_to_the_prior_and_decisions_follow_it(key: str, sce
         probability = clf.predict_proba(unseen.X)[:, 1]
         assert 0 <= probability.min() <= probability.max() <= 1
         shares.append(clf.predict(unseen.X).mean())
-    assert shares[0] <= shares[1] + 0.01 <= shares[2] + 0.02
+    assert shares[0] + 0.03 < shares[1]
+    assert shares[1] + 0.03 < shares[2]
 
 
 @pytest.mark.filterwarnings("ignore:class prior")  # with 60 labelled rows a doubt too many may be raised
@@ -72,7 +76,7 @@ def test_labels_and_rows_of_other_kinds(key: str) -> None:
     data = Blobs("case-control")
     plain = made(key).fit(data.X, data.s)
     words = made(key).fit(data.X, np.where(data.s == 1, "yes", None))
-    assert (words.predict(data.X) == "yes").mean() == plain.predict(data.X).mean()
+    assert np.array_equal(words.predict(data.X) == "yes", plain.predict(data.X) == 1)
     dense = np.round(data.X).clip(0)
     on_sparse = made(key).fit(sparse.csr_matrix(dense), data.s)
     if "xgboost" not in key:  # to which a zero that is not stored is a missing value
