@@ -46,7 +46,7 @@ def sigmoid(g: Tensor) -> Tensor:
 
 
 def ell(g: Tensor) -> Tensor:
-    """The logistic loss of a positive with logit g; that of a negative is ell(-g)."""
+    """The logistic loss of a positive with logit g. The loss of a negative is ell(-g)."""
     return torch.log(1 + torch.exp(-g))
 
 
@@ -89,7 +89,7 @@ def train(
 
 
 def percentile(values: Tensor, percent: int) -> float:
-    """Between the two values beside it, in proportion."""
+    """With linear interpolation between the two nearest values."""
     ordered = sorted(values.tolist())
     place = percent / 100 * (len(ordered) - 1)
     below = int(place)
@@ -101,8 +101,8 @@ class WrittenOut(NamedTuple):
     sigma: dict[str, Tensor]
     eta: float
     second: Stage
-    clamped_risks: list[float]  # by which the epoch is not chosen
-    climbed: list[bool]  # of every step of the first stage: whether nnPU climbed back
+    clamped_risks: list[float]  # the epoch is not chosen by these
+    climbed: list[bool]  # for every step of the first stage: whether the clamp acted
 
 
 def pubn(
@@ -164,16 +164,16 @@ def pubn(
 
 def same_weights(module: Notebook, weights: list[Tensor]) -> bool:
     pairs = zip(module.parameters(), weights, strict=True)
-    return all((ours - theirs).abs().max() < 1e-9 for ours, theirs in pairs)
+    return all((trained - expected).abs().max() < 1e-9 for trained, expected in pairs)
 
 
 @pytest.mark.parametrize("with_n", [False, True], ids=["pubn-n", "pubn"])
 def test_pubn_equals_the_two_stages_written_out(with_n: bool) -> None:
-    """Weights, histories, σ, η and probabilities, each to 1e-9; the example tells apart what could be confused."""
+    """Weights, histories, σ, η and probabilities agree to 1e-9. The last lines check that the example is a hard one."""
     rng = np.random.default_rng(0)
     samples = {"p": rng.normal(size=(16, 3)) + 0.8, "u": rng.normal(size=(53, 3)) - 0.8}
     samples["u"][:12] += 1.2
-    samples["p"][:3] -= 2  # labelled, and yet where U is
+    samples["p"][:3] -= 2  # labelled rows among the unlabeled ones
     given: dict[str, Any] = {}
     if with_n:
         samples["n"] = given["X_negative"] = rng.normal(size=(13, 3)) * 1.5 + [0.4, -1.0, 0.0]

@@ -22,7 +22,7 @@ def test_an_epoch_deals_out_every_row_once_and_evenly(n: int, steps: int, seed: 
     assert max(sizes) - min(sizes) <= 1
     counts = np.bincount(torch.cat(parts).numpy(), minlength=n)
     assert counts.sum() == max(n, steps)
-    assert counts.max() - counts.min() <= 1  # once each, or repeated as evenly as can be
+    assert counts.max() - counts.min() <= 1  # once each, or repeated evenly
     if n >= steps:
         assert (counts == 1).all()
 
@@ -34,7 +34,7 @@ def test_a_batch_size_is_kept_to() -> None:
 
 
 def test_every_epoch_has_an_order_of_its_own(blobs: Blobs) -> None:
-    """Each stream, of labelled, unlabeled and negative rows, is shuffled again before every epoch."""
+    """The labelled, the unlabeled and the negative rows are shuffled again before every epoch."""
     module = Notebook(5)
     clf = PUbNClassifier(
         prior=0.4, rho=0.2, module=module, epochs=4, validation_fraction=0, random_state=0, device="cpu"
@@ -52,7 +52,7 @@ def test_every_epoch_has_an_order_of_its_own(blobs: Blobs) -> None:
 
 
 def test_the_weights_of_the_epoch_with_the_lowest_risk_are_kept() -> None:
-    """They are those of a training that stops there; the risk goes up and down, so that other epochs would show."""
+    """They equal the weights of a training that stops at this epoch. The risk has its minimum in the middle."""
     rng = np.random.default_rng(0)
     X, X_val = rng.normal(size=(2, 130, 3))
     s = np.repeat([1, 0], [30, 100])
@@ -76,7 +76,7 @@ def test_the_weights_of_the_epoch_with_the_lowest_risk_are_kept() -> None:
 
 
 def test_the_history_holds_means_over_rows() -> None:
-    """Of three unlabeled rows in batches of two and one, each weighs a third."""
+    """Three unlabeled rows come in batches of two and one. Each row has the weight 1/3."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5, 2))
     clf = NNPUClassifier(
@@ -84,8 +84,10 @@ def test_the_history_holds_means_over_rows() -> None:
         random_state=0, device="cpu",
     ).fit(X, [1, 1, 0, 0, 0])  # fmt: skip
     unlabeled = {tuple(row) for row in X[2:]}
-    steps = [[float(g) for row, g in zip(x.numpy(), out, strict=True) if tuple(row) in unlabeled]
-             for x, out in clf.module_.notes]  # fmt: skip
+    steps = [
+        [float(logit) for row, logit in zip(x.numpy(), g, strict=True) if tuple(row) in unlabeled]
+        for x, g in clf.module_.notes
+    ]
     assert [len(step) for step in steps] == [2, 1] * 3
     for i, record in enumerate(clf.history_):
         shares = [1 / (1 + np.exp(-g)) for g in steps[2 * i] + steps[2 * i + 1]]
@@ -108,8 +110,8 @@ def test_the_ring_gives_what_the_whole_matrix_gives(r: int) -> None:
 
 def test_the_ring_is_all_the_memory_there_is() -> None:
     ring = LabelRing(torch.zeros(1, 1000), r=10)
-    held = [value for value in vars(ring).values() if isinstance(value, torch.Tensor)]
-    assert sum(value.numel() for value in held) == 1000 * (10 + 2)
+    tensors = [value for value in vars(ring).values() if isinstance(value, torch.Tensor)]
+    assert sum(value.numel() for value in tensors) == 1000 * (10 + 2)
 
 
 def test_schedule() -> None:
