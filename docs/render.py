@@ -227,9 +227,9 @@ def prior_aim() -> str:
     return "\n".join(
         [
             "- With 50 labelled positives or more and a pure region, the mean error of `auto` should be at most 0.05. "
-            f"It is {auto:.3f}, {reached[auto <= 0.05]} (n = {len(aimed)}). On all data sets except those made without a "
-            f"pure region it is {prior_error(without_rule, 'auto'):.3f} (n = {len(without_rule)}); some of these have "
-            "no pure region by the rule.",
+            f"It is {auto:.3f}, {reached[auto <= 0.05]} (n = {len(aimed)}). On all data sets except those made "
+            f"without a pure region it is {prior_error(without_rule, 'auto'):.3f} (n = {len(without_rule)}); some of "
+            "these have no pure region by the rule.",
             "- In the same runs the error of `auto` should be below that of pulearn's best estimator: "
             f"{auto:.3f} against {best:.3f}, {reached[auto < best]}.",
             "- With fewer labelled positives, or without a pure region, the interval should contain the true prior, or "
