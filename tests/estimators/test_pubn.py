@@ -40,7 +40,7 @@ def test_a_labelled_row_that_would_rule_the_training_is_told_of() -> None:
         X = np.array([labelled] + [1.0] * 9 + [-1.0] * 12 + [1.0] * 8, dtype="float32")[:, None]
         make(module=steep, lr_sigma=1e-12, epochs=1, validation_fraction=0).fit(X, [1] * 10 + [0] * 20)
 
-    with pytest.warns(PulabWarning, match="labelled rows weigh 881 times the population.* a single one of them 881"):
+    with pytest.warns(PulabWarning, match="labelled rows weigh 881 times the population.* A single row weighs 881"):
         fit(-0.5)  # 0.4 exp(10) of ten rows
     fit(0.5)  # warnings are errors here
 
