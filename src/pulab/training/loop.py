@@ -80,6 +80,7 @@ class Training:
         streams = stack_streams([_all_streams(job) for job in jobs])
         self.streams = {name: streams["training", name] for name in first.streams}
         self.validation = {n: streams["validation", n] for n in first.validation} if first.validation else None
+        self.objective.memory = {name: value.to(self.device) for name, value in objective.memory.items()}
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
