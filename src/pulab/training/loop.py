@@ -80,7 +80,11 @@ class Training:
         streams = stack_streams([_all_streams(job) for job in jobs])
         self.streams = {name: streams["training", name] for name in first.streams}
         self.validation = {n: streams["validation", n] for n in first.validation} if first.validation else None
-        self.objective.memory = {name: value.to(self.device) for name, value in objective.memory.items()}
+        dtype = self.streams["u"].rows.dtype
+        objective.memory = {
+            name: value.to(self.device, dtype if value.is_floating_point() else value.dtype)
+            for name, value in objective.memory.items()
+        }
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
@@ -218,8 +222,9 @@ class Training:
             raise
         except Exception as error:
             reason = in_one_line(error)
-            what = "the module fails" if self.jobs[0].augment is None else "the module, or augment, fails"
-            raise InputError(f"{self.jobs[0].owner}{what} in training: {reason}.") from error
+            ours = self.jobs[0].augment is None and type(self.objective).__module__.startswith("pulab.")
+            what = "the module" if ours else "the module, augment or the objective"
+            raise InputError(f"{self.jobs[0].owner}{what} fails in training: {reason}.") from error
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
                 f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it holds a function "

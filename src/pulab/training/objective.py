@@ -96,7 +96,8 @@ class Objective(ABC):
     ----------
     memory : dict of str to Tensor
         What the objective keeps from step to step, with a line per model. Put tensors here in ``__init__`` and change
-        them in place. The loop moves them to the device, stacks them for fleets and saves them with the training.
+        them in place. The loop gives them the device and the number type of the data, stacks them for fleets and saves
+        them with the training.
     teacher_decay : float or None
         If set, the loop keeps a mean teacher: ``teacher = decay · teacher + (1 − decay) · model`` after every step, for
         weights and buffers. The teacher is then the one that is validated and kept.
