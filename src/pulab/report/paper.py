@@ -165,8 +165,20 @@ def _is_foreign(features: str | None) -> bool:
     return features not in (None, "elmo")
 
 
+# Okabe and Ito's colours, which colour-blind readers can tell apart. A method has the same colour everywhere.
+COLOURS = {
+    "joint": "#D55E00",
+    "nnpu": "#0072B2",
+    "pubn-n": "#009E73",
+    "upu": "#56B4E9",
+    "naive": "#888888",
+    "pn": "#CC79A7",
+}
+INK = "#808080"  # readable on light and on dark pages
+
+
 class Curve(NamedTuple):
-    """The loss of one training of a method by epoch: mean and standard deviation over n trials."""
+    """The loss (or risk) of one training of a method by epoch: mean and standard deviation over n trials."""
 
     dataset: str
     features: str | None
@@ -195,23 +207,22 @@ class Curve(NamedTuple):
         return self.training < self.trainings
 
 
-def curves(rows: Iterable[Row]) -> list[Curve]:
-    """The lines of Figure 2 that these rows allow to draw."""
+def curves(rows: Iterable[Row], term: str = "loss") -> list[Curve]:
+    """The course of a term of the history, a curve for each training of each method on each data set."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["dataset"], row["method"]), []).append(row)
-    found = []
-    for (dataset, method), mine in groups.items():
-        e_start = mine[0]["settings"].get("e_start")
-        histories = [name for name in ("sigma_history", "history") if any(row[name] for row in mine)]
+    lines = []
+    for (dataset, method), group in groups.items():
+        e_start, features = group[0]["settings"].get("e_start"), group[0].get("features")
+        histories = [name for name in ("sigma_history", "history") if any(row[name] for row in group)]
         for training, name in enumerate(histories, start=1):
-            losses = [row[name]["loss"] for row in mine if row[name]]
+            losses = [row[name][term] for row in group if row[name]]
             by_epoch = list(zip(*losses, strict=False))
             spread = [mean_std(values) for values in by_epoch]
             means, stds = [m for m, _ in spread], [s or 0.0 for _, s in spread]
-            features = mine[0].get("features")
-            found.append(Curve(dataset, features, method, training, len(histories), len(losses), means, stds, e_start))
-    return found
+            lines.append(Curve(dataset, features, method, training, len(histories), len(losses), means, stds, e_start))
+    return lines
 
 
 class Point(NamedTuple):

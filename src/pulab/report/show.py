@@ -56,7 +56,7 @@ def show(
         return "\n\n".join(part for part in parts if part)
     from pulab.report.html import results_page
 
-    return results_page(recipe, sections, curves, legend)
+    return results_page(recipe, sections, curves, legend, has_errors=bool(cells) or recipe not in TABLES)
 
 
 def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int, features: str) -> list[Cell]:
