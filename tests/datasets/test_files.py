@@ -9,7 +9,6 @@ import pickle
 import shutil
 import tarfile
 import threading
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(text, "NEWS_COUNTS", {"train": 3, "test": 2})
     monkeypatch.setattr(tabular, "UCI_URL", "http://127.0.0.1:9/")
     monkeypatch.setattr(tabular, "UCI_ROWS", {name: content.count("\n") for name, content in UCI_FILES.items()})
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
     return data, cache
 
 
@@ -106,7 +104,7 @@ def test_damaged_mnist_is_refused(folders: tuple[Path, Path], damage: str) -> No
     path.write_bytes(
         {"torn": whole[:-9], "not gzip": b"hello", "wrong sizes": gzip.compress(b"\0\0\x08\x01\0\0")}[damage]
     )
-    with pytest.raises(DataFormatError, match=r"train-labels-idx1-ubyte.gz .* fetch it anew"):
+    with pytest.raises(DataFormatError, match=r"train-labels-idx1-ubyte.gz .* download it again"):
         load_mnist()
 
 
@@ -264,23 +262,16 @@ def write_news(folder: Path) -> None:
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("form", ["folder", "archive", "scikit-learn"])
+@pytest.mark.parametrize("form", ["folder", "archive"])
 def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
     write_news(tmp_path / "raw")
     if form == "folder":
         write_news(folders[0] / "20news-bydate")
-    elif form == "archive":
+    else:
         folders[1].mkdir()
         with tarfile.open(folders[1] / "20news-bydate.tar.gz", "w:gz") as tar:
             for part in ("train", "test"):
                 tar.add(tmp_path / "raw" / f"20news-bydate-{part}", f"20news-bydate-{part}")
-    else:
-        from sklearn.datasets import load_files
-
-        parts = ("train", "test")
-        kept = {p: load_files(tmp_path / "raw" / f"20news-bydate-{p}", encoding="latin1") for p in parts}
-        (tmp_path / "scikit-learn").mkdir()
-        (tmp_path / "scikit-learn" / "20news-bydate_py3.pkz").write_bytes(zlib.compress(pickle.dumps(kept)))
     split = load_20news()
     assert split.X_train.tolist() == ["From: b\n\nno gods", "", "From: a\n\nmedicine é"]  # by group, then by name
     assert split.y_train.tolist() == [1, 1, 0]
@@ -339,10 +330,10 @@ def test_uci_tables_as_arrays_and_as_frames(folders: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda text: text[: len(text) // 2], "must hold 8 lines of 58 values"),
-        (lambda text: text.replace(",0,", ",", 1), "must hold 8 lines of 58 values"),
-        (lambda text: text.replace("0.5", "some", 1), "holds a word for a number"),
-        (lambda text: text.replace("0.5", "nan", 1), "holds a word for a number"),
+        (lambda text: text[: len(text) // 2], "must hold 8 lines of 58 comma-separated values"),
+        (lambda text: text.replace(",0,", ",", 1), "must hold 8 lines of 58 comma-separated values"),
+        (lambda text: text.replace("0.5", "some", 1), "holds a text for a number"),
+        (lambda text: text.replace("0.5", "nan", 1), "holds a text for a number"),
         (lambda text: text.replace("7,1", "7,2"), "spam must be one of 0, 1, got 2"),
         (lambda text: text.encode() + b"\xff", "cannot be read"),
     ],

@@ -1,8 +1,8 @@
 """The paper's experiments: the runs behind its tables.
 
 `joint` has two settings. `paper` has the printed hyper-parameters. `tuned` is chosen from one grid per data set, in
-Table 4 per prior. It is chosen by the mean validation risk over the trials, never by test error. Table 1 compares initial
-labels twice: at the printed setting, and at the setting that was chosen for labels that start at the prior.
+Table 4 per prior. It is chosen by the mean validation risk over the trials, never by test error. Table 1 compares
+initial labels twice: at the printed setting, and at the setting that was chosen for labels that start at the prior.
 """
 
 from collections.abc import Callable
