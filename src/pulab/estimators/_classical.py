@@ -24,10 +24,9 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
-from pulab.metrics import prior_of_unlabeled
+from pulab.metrics import Floats, prior_of_unlabeled
 from pulab.model_selection import PUStratifiedKFold, logits_of
 
-Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
 SHARED_DOCS = {
@@ -58,14 +57,14 @@ class TablePUClassifier(PUClassifier):
     _docs = SHARED_DOCS
 
     @abstractmethod
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
         """Fit to rows of which the first are the labelled ones; return the rows' scores by models without them.
 
         NaN where every model has seen a row.
         """
 
     @abstractmethod
-    def _score(self, X: Any) -> Array:
+    def _score(self, X: Any) -> Floats:
         """Scores of other rows, on the same scale."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -95,7 +94,7 @@ class TablePUClassifier(PUClassifier):
         self.scores_[order] = scores
         return self
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the two classes, in the order of ``classes_``."""
         check_is_fitted(self, "calibrator_")
         scores = self._score(self._rows(X, reset=False))
@@ -104,7 +103,7 @@ class TablePUClassifier(PUClassifier):
         probability = probability + 1e-4 * (_squeezed(scores, self.calibrator_.scores_) - probability)
         return np.stack([1 - probability, probability], axis=1)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Floats:
         """Log-odds of being positive: above 0 where a row is more likely positive than not."""
         return np.asarray(logit(self.predict_proba(X)[:, 1]))
 
@@ -128,12 +127,12 @@ class TablePUClassifier(PUClassifier):
         return X if X.ndim == 2 else X.reshape(len(X), -1)
 
 
-def _squeezed(scores: Array, like: Array) -> Array:
+def _squeezed(scores: Floats, like: Floats) -> Floats:
     """Any scores strictly between 0 and 1, in the same order."""
     return np.asarray(expit(np.clip((scores - np.median(like)) / (4 * (like.std() or 1.0)), -30, 30)))
 
 
-def _of_the_population(scores: Array, positive: Marks, rng: np.random.Generator) -> tuple[Array, Marks]:
+def _of_the_population(scores: Floats, positive: Marks, rng: np.random.Generator) -> tuple[Floats, Marks]:
     """Held-out scores and labels in which labelled rows have the share that they have among all rows.
 
     Where only a part of U was scored, copies of its rows stand for the others.
@@ -218,7 +217,7 @@ class ElkanNotoClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
         check_choice("form", self.form, ("scale", "weights"))
         labelled = self._out_of_fold(X, positive, rng)
         if self.form == "scale":
@@ -231,17 +230,17 @@ class ElkanNotoClassifier(TablePUClassifier):
         self.model_ = self._fitted(X, positive, weight)
         return self._out_of_fold(X, positive, rng, weight)
 
-    def _score(self, X: Any) -> Array:
+    def _score(self, X: Any) -> Floats:
         return logits_of(self.model_, X)
 
-    def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array | None = None) -> Array:
+    def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Floats | None = None) -> Floats:
         scores = np.empty(len(positive))
         for train, test in folds(positive, rng):
             model = self._fitted(X[train], positive[train], None if weight is None else weight[train])
             scores[test] = logits_of(model, X[test])
         return scores
 
-    def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
+    def _fitted(self, X: Any, positive: Marks, weight: Floats | None = None) -> Any:
         """A copy of the classifier, fitted to labels or, with weights, to every row as a positive and as a negative."""
         model = _copy_of(self.estimator, X)
         if weight is None:
@@ -315,7 +314,7 @@ class BaggingPUClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
         for name in ("max_samples", "oob_rows"):
             if getattr(self, name) is not None:
@@ -351,7 +350,7 @@ class BaggingPUClassifier(TablePUClassifier):
     def _takes_gaps(self) -> bool:
         return self.estimator is None or super()._takes_gaps()  # a tree takes them
 
-    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], X_scored: Any, seed: int) -> tuple[Any, Array]:
+    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], X_scored: Any, seed: int) -> tuple[Any, Floats]:
         model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)
         if "random_state" in model.get_params():
             model.set_params(random_state=seed)
@@ -359,11 +358,11 @@ class BaggingPUClassifier(TablePUClassifier):
             model.fit(X[rows], positive[rows].astype(int))
             return model, _votes(model, X_scored)
 
-    def _score(self, X: Any) -> Array:
+    def _score(self, X: Any) -> Floats:
         return np.asarray(np.mean([_votes(model, X) for model in self.estimators_], axis=0))
 
 
-def _votes(model: Any, X: Any) -> Array:
+def _votes(model: Any, X: Any) -> Floats:
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
     return np.asarray(expit(model.decision_function(X)))
@@ -424,7 +423,7 @@ class TwoStepPUClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
         check_number("spy_fraction", self.spy_fraction, low=0, high=1, ends="()")
         check_number("tolerance", self.tolerance, low=0, high=1, ends="[)")
         scores = np.empty(len(positive))
@@ -434,7 +433,7 @@ class TwoStepPUClassifier(TablePUClassifier):
         self.model_, self.n_reliable_negatives_ = self._two_steps(X, positive, rng)
         return scores
 
-    def _score(self, X: Any) -> Array:
+    def _score(self, X: Any) -> Floats:
         return logits_of(self.model_, X)
 
     def _two_steps(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:
