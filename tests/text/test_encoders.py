@@ -197,9 +197,12 @@ def test_bad_models_are_one_clear_error(model: Path, tmp_path: Path, monkeypatch
         SentenceEncoder(tmp_path, cache=False).fit(["a"])
     weights = load_file(model / "model.safetensors")
     name = next(name for name in weights if "layer.1" in name)
-    for damaged in ({k: v for k, v in weights.items() if k != name}, weights | {name: weights[name] * torch.nan}):
+    for damaged, message in (
+        ({k: v for k, v in weights.items() if k != name}, "the weights lack encoder.layer.1"),
+        (weights | {name: weights[name] * torch.nan}, "the model's weights are damaged"),
+    ):
         save_file(damaged, tmp_path / "model.safetensors", metadata={"format": "pt"})
-        with pytest.raises(DataFormatError, match="its weights"):
+        with pytest.raises(DataFormatError, match=message):
             SentenceEncoder(tmp_path, cache=False).transform(["a"])
     for layers in (-1, None, (1.5,), "ab"):
         with pytest.raises(InputError, match="layers must be"):
