@@ -59,7 +59,7 @@ def overlap() -> Table:
 
 
 def lookalikes() -> Table:
-    """Clouds far apart, but a fifth of the negatives has the distribution of the positives: the prior cannot be known."""
+    """Clouds far apart, but a fifth of the negatives is distributed like positives: the prior cannot be known."""
     rng = np.random.default_rng(0)
     y = (rng.random(MAX_ROWS) < 0.3).astype(int)
     X = rng.normal(size=(MAX_ROWS, 5))

@@ -26,7 +26,7 @@ from pulab.errors import DataFormatError, DataNotFoundError
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """An empty $PULAB_DATA and an empty cache, and no way out."""
+    """An empty $PULAB_DATA, an empty cache, and addresses where nothing can be downloaded."""
     data, cache = tmp_path / "data", tmp_path / "cache"
     data.mkdir()
     monkeypatch.setenv("PULAB_DATA", str(data))
@@ -201,7 +201,7 @@ def test_download_with_a_wrong_checksum_leaves_nothing(folders: tuple[Path, Path
     assert not list(folders[1].rglob("file.bin"))
 
 
-def test_a_file_without_a_known_checksum_must_stay_as_it_came(
+def test_a_download_without_a_known_checksum_must_not_change(
     folders: tuple[Path, Path], server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = fetching.Source("some/file.bin", server, None)
@@ -229,7 +229,7 @@ def test_a_download_that_ends_early_leaves_nothing(
     assert not list(folders[1].rglob("file.bin*"))
 
 
-def test_of_several_files_one_error_names_all_that_are_lacking(folders: tuple[Path, Path]) -> None:
+def test_of_several_files_one_error_names_all_that_are_missing(folders: tuple[Path, Path]) -> None:
     sources = [fetching.Source(f"some/{name}", f"http://127.0.0.1:9/{name}", None) for name in ("a", "b", "c")]
     (folders[0] / "some").mkdir()
     (folders[0] / "some" / "b").touch()
@@ -263,7 +263,9 @@ def write_news(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["folder", "archive"])
-def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_20news_is_read_from_a_folder_and_from_an_archive(
+    form: str, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     write_news(tmp_path / "raw")
     if form == "folder":
         write_news(folders[0] / "20news-bydate")
@@ -279,7 +281,7 @@ def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], 
     assert load_20news(positive=["sci.med", 19]).y_test.tolist() == [0, 1]
 
 
-def test_20news_that_cannot_be_had(folders: tuple[Path, Path]) -> None:
+def test_missing_and_damaged_20news(folders: tuple[Path, Path]) -> None:
     with pytest.raises(DataNotFoundError, match=r"20news-bydate\.tar\.gz is not on this machine"):
         load_20news()
     for bad in ("sci.med", 3, [20], ["sci.fi"], [], range(20), [[1]]):
@@ -303,7 +305,7 @@ def test_real_20news() -> None:
     split = load_20news()
     assert (len(split.X_train), len(split.X_test)) == (11_314, 7_532)
     assert split.y_train.mean() == pytest.approx(0.5648, abs=1e-4)
-    assert len(CountVectorizer().fit(split.X_train).vocabulary_) == 130_107  # as scikit-learn's documentation has it
+    assert len(CountVectorizer().fit(split.X_train).vocabulary_) == 130_107  # as in scikit-learn's documentation
 
 
 def test_uci_tables_as_arrays_and_as_frames(folders: tuple[Path, Path]) -> None:
