@@ -219,7 +219,8 @@ def test_a_missed_aim_is_called_so(place: tuple[int, str], mean: float, rivals: 
 def test_the_figures_page_stands_alone() -> None:
     page = str(show("paper-figure-2", figure_2(trials=2), figure_rows(), "html", trials=2))
     assert page.count("labels begin to move") == 1
-    assert "pubn-n, first training" in page
+    assert '<i class="swatch dashed"></i>pubn-n, first training' in page
+    assert page.count('class="line pubn-n dashed"') == page.count('class="line pubn-n"') == 1
     assert "3.500 ± 0.707" in page
     (mnist,) = readings(page)
     lines = [
