@@ -38,7 +38,7 @@ def demo_page(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def results_page(recipe: str, sections: Sequence[Any], curves: Sequence[Curve], legend: str, has_errors: bool) -> str:
-    """A recipe's tables and, where it has one, its figure."""
+    """A recipe's tables, and its figure if it has one."""
     panels = {
         panel: _over_epochs([curve for curve in curves if curve.panel == panel], f"training loss on {panel}")
         for panel in dict.fromkeys(curve.panel for curve in curves)
