@@ -182,6 +182,11 @@ def test_rows_of_other_defaults_are_not_mixed_in(tmp_path: Path) -> None:
     with pytest.warns(PulabWarning, match="1 rows in .* other defaults"):
         assert [stored["seed"] for stored in rows_of([SPEC, other], tmp_path)] == [2]
     assert rows_of([SPEC], tmp_path)[0]["settings"]["lr"] == 0.5  # shown, though it must be run again
+    before = {name: value for name, value in row["settings"].items() if name not in ("augment", "optimizer")}
+    append_row(tmp_path / "b.jsonl", row | {"settings": before})  # a row from before these parameters
+    assert is_current(SPEC, rows_of([SPEC], tmp_path)[0])
+    append_row(tmp_path / "c.jsonl", row | {"settings": before | {"optimizer": "sgd"}})
+    assert not is_current(SPEC, rows_of([SPEC], tmp_path)[0])
     odd = replace(SPEC, params={"epochs": 1, "lr": 1 / 300})
     append_row(tmp_path / "odd.jsonl", run(odd, device="cpu"))
     (stored,) = rows_of([odd], tmp_path)

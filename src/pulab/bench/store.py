@@ -19,6 +19,8 @@ RESULT = {
     "history": dict,
     "sigma_history": dict,
 }
+# Parameters of networks that are younger than some rows, and the values that those rows were made with.
+ADDED = {"augment": None, "lr_schedule": "constant", "lr_warmup": 0.0, "optimizer": "amsgrad"}
 
 
 def append_row(path: Path, row: Row) -> None:
@@ -82,7 +84,8 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
             if str(row.get("spec")) not in wanted:
                 continue
             if all(isinstance(row.get(name), kind) for name, kind in RESULT.items()):
-                rows.append(row)
+                added = ADDED if row["history"] else {}  # only networks have a history
+                rows.append(row | {"settings": added | row["settings"]})
             else:
                 damaged.append(number)
         _warn_of(path, damaged, "holds no result")
