@@ -6,7 +6,7 @@ import numpy as np
 
 from pulab._validation import check_prior
 from pulab.errors import InputError
-from pulab.metrics import Floats, split
+from pulab.metrics import Array, split
 from pulab.priors import Sample, density_ratio
 
 
@@ -59,14 +59,14 @@ class PUCalibrator:
         if not sound or (np.diff(scores) < 0).any() or not ((shares >= 0) & (shares <= 1)).all():
             raise InputError("the calibrator does not hold probabilities of rising scores. Fit it again.")
 
-    def __call__(self, scores: Any) -> Floats:
+    def __call__(self, scores: Any) -> Array:
         """The probabilities of rows with these scores."""
         if not hasattr(self, "scores_"):
             raise InputError("the calibrator has not been fitted. Call fit(scores, s) first.")
         return np.interp(np.asarray(scores, dtype=np.float64), self.scores_, self.probabilities_)
 
 
-def _weight(ratio: Floats, prior: float) -> float:
+def _weight(ratio: Array, prior: float) -> float:
     """The factor w for which the mean of min(w · ratio, 1) is the prior."""
     low, high = prior, prior
     while np.minimum(high * ratio, 1).mean() < prior and high < 1e12:
@@ -78,8 +78,8 @@ def _weight(ratio: Floats, prior: float) -> float:
 
 
 def among_unlabeled(
-    probability: Floats, *, prior: float, n_labeled: int, n_unlabeled: int, scenario: str = "single-sample"
-) -> Floats:
+    probability: Array, *, prior: float, n_labeled: int, n_unlabeled: int, scenario: str = "single-sample"
+) -> Array:
     """The probability of being positive, given that the row is unlabeled.
 
     In a single sample a share c of the positives is labelled and missing from U, so that p becomes p·(1 − c)/(1 − c·p).

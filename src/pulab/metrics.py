@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_prior
 from pulab.errors import InputError, PriorError, PulabWarning, warn
 
-Floats = NDArray[np.float64]  # scores, predictions, weights
+Array = NDArray[np.float64]  # scores, predictions, weights
 
 
 class Parts(NamedTuple):
     """Values (scores or predictions) of the labelled rows, of the population and of the unlabeled rows."""
 
-    positive: Floats
-    population: Floats
-    unlabeled: Floats
+    positive: Array
+    population: Array
+    unlabeled: Array
 
 
 def split(s: Any, values: Any, scenario: str) -> Parts:
@@ -43,7 +43,7 @@ def split(s: Any, values: Any, scenario: str) -> Parts:
     return Parts(array[labelled], unlabeled if scenario == "case-control" else array, unlabeled)
 
 
-def finite_values(values: Any, n: int | None = None) -> Floats:
+def finite_values(values: Any, n: int | None = None) -> Array:
     """Scores or predictions as finite numbers, one per row (of n); of two columns of ``predict_proba`` the second."""
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -180,14 +180,14 @@ def _decisions(s: Any, y_pred: Any, scenario: str) -> Parts:
     return parts
 
 
-def separation(positive: Floats, others: Floats) -> float:
+def separation(positive: Array, others: Array) -> float:
     """The probability that one of the first scores above one of the others. A tie counts one half."""
     ordered = np.sort(others)
     below, up_to = (np.searchsorted(ordered, positive, side=side) for side in ("left", "right"))
     return float((below + up_to).mean() / (2 * len(others)))
 
 
-def _share_above(values: Floats, thresholds: Floats) -> Floats:
+def _share_above(values: Array, thresholds: Array) -> Array:
     """The share of values that reach each threshold."""
     return 1 - np.searchsorted(np.sort(values), thresholds, side="left") / len(values)
 
@@ -202,7 +202,7 @@ def _risk_parts(s: Any, logits: Any, prior: float, scenario: str) -> tuple[float
     parts = split(s, logits, scenario)
     prior = _prior(prior, parts, scenario)
 
-    def sigmoid(g: Floats) -> Floats:
+    def sigmoid(g: Array) -> Array:
         return 0.5 * (1 + np.tanh(g / 2))
 
     on_p = sigmoid(parts.positive).mean()

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from pulab._validation import SCENARIOS, Index, check_choice, check_labels, check_number
 from pulab.errors import InputError
-from pulab.metrics import METRICS, Floats
+from pulab.metrics import METRICS, Array
 
 
 class PUStratifiedKFold:
@@ -114,7 +114,7 @@ def _last(estimator: Any) -> Any:
     return estimator[-1] if hasattr(estimator, "steps") else estimator
 
 
-def _values(estimator: Any, X: Any, of: str) -> Floats:
+def _values(estimator: Any, X: Any, of: str) -> Array:
     """Decisions, scores or logits of an estimator."""
     if of == "decisions":
         predicted = np.asarray(estimator.predict(X))
@@ -122,7 +122,7 @@ def _values(estimator: Any, X: Any, of: str) -> Floats:
     return logits_of(estimator, X)
 
 
-def logits_of(estimator: Any, X: Any) -> Floats:
+def logits_of(estimator: Any, X: Any) -> Array:
     """Log-odds of the positive class by any classifier, computed from probabilities if it has no decision function."""
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)

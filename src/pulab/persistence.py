@@ -29,6 +29,7 @@ from pulab.errors import InputError, ModelFileError, in_one_line
 
 FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
+AnyArray = NDArray[Any]
 MODEL_FILES = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")
 
 # The types of skrub's preprocessing and of the usual base learners, beyond those of numpy, scipy and scikit-learn that
@@ -257,7 +258,7 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
 class Content:
     """The arrays and files that packed values refer to."""
 
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: dict[str, AnyArray] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     def pack(self, value: Any) -> Any:
@@ -289,7 +290,7 @@ class Content:
         return name
 
 
-def _pack_array(content: Content, value: NDArray[Any]) -> Any:
+def _pack_array(content: Content, value: AnyArray) -> Any:
     if value.dtype.kind in "OUS":
         return {"values": value.tolist(), "kind": value.dtype.kind}
     name = f"array-{len(content.arrays)}"
@@ -297,7 +298,7 @@ def _pack_array(content: Content, value: NDArray[Any]) -> Any:
     return name
 
 
-def _unpack_array(content: Content, inner: Any, module: Any) -> NDArray[Any]:
+def _unpack_array(content: Content, inner: Any, module: Any) -> AnyArray:
     if isinstance(inner, str):
         return content.arrays[inner]
     return np.array(inner["values"], dtype=object if inner["kind"] == "O" else None)
@@ -343,7 +344,7 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     return value
 
 
-def _network(classifier: Any, state: dict[str, NDArray[Any]]) -> Any:
+def _network(classifier: Any, state: dict[str, AnyArray]) -> Any:
     """The classifier's network with these weights.
 
     Our own networks are first created without memory, since a file may claim false sizes.
@@ -432,9 +433,7 @@ def _check_trees(value: Any) -> None:
             _check_trees(item)
 
 
-def _check_nodes(
-    left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], is_leaf: NDArray[Any], n_features: int | None
-) -> None:
+def _check_nodes(left: AnyArray, right: AnyArray, feature: AnyArray, is_leaf: AnyArray, n_features: int | None) -> None:
     inner = np.flatnonzero(~is_leaf)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not ((child > inner) & (child < len(left))).all():

@@ -11,11 +11,11 @@ from scipy import sparse
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
 from pulab.estimators._classical import Marks, TablePUClassifier, folds
-from pulab.metrics import Floats, nnpu_risk
+from pulab.metrics import Array, nnpu_risk
 
 BACKENDS = ("lightgbm", "xgboost")
 SMALL = 20_000  # with fewer rows, five folds cost little and a fifth of the rows is too few
-Risk = Callable[[Floats], float]
+Risk = Callable[[Array], float]
 Single = NDArray[np.float32]
 
 
@@ -40,7 +40,7 @@ class NNPUGradients:
         self._beta, self._gamma, self._n = beta, gamma, n
         self._curvature = (self._on_p + self._on_population) / 4
 
-    def __call__(self, g: Floats) -> tuple[Single, Single]:
+    def __call__(self, g: Array) -> tuple[Single, Single]:
         """Gradient and curvature of all rows at these scores."""
         odds = np.exp(np.clip(g, -60, 60).astype(np.float32))
         share = odds / (1 + odds)
@@ -135,7 +135,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         self._check_params()
         self.backend_ = _installed(self.backend)
         seed = int(rng.integers(2**31))
@@ -178,7 +178,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
 
         risks: list[dict[str, float]] = []
 
-        def risk(g: Floats) -> float:
+        def risk(g: Array) -> float:
             value = nnpu_risk(positive[held], g, prior=self.prior_, scenario=self.scenario)
             risks.append({"val_risk": value})
             return value
@@ -269,7 +269,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
         )
         return model, n_trees if X_held is None else model.best_iteration + 1
 
-    def _score(self, X: Any) -> Floats:
+    def _score(self, X: Any) -> Array:
         if self.model_ is None:
             return np.zeros(X.shape[0])
         X = sparse.csr_matrix(X) if sparse.issparse(X) else X

@@ -24,7 +24,7 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
-from pulab.metrics import Floats, prior_of_unlabeled
+from pulab.metrics import Array, prior_of_unlabeled
 from pulab.model_selection import PUStratifiedKFold, logits_of
 
 Marks = NDArray[np.bool_]
@@ -56,14 +56,14 @@ class TablePUClassifier(PUClassifier):
     _docs = SHARED_DOCS
 
     @abstractmethod
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         """Fit to rows, the labelled ones first. Return the score of each row by models that have not seen it.
 
         NaN for a row that every model has seen.
         """
 
     @abstractmethod
-    def _score(self, X: Any) -> Floats:
+    def _score(self, X: Any) -> Array:
         """Scores of other rows, on the same scale."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -93,7 +93,7 @@ class TablePUClassifier(PUClassifier):
         self.scores_[order] = scores
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, in the order of ``classes_``."""
         check_is_fitted(self, "calibrator_")
         scores = self._score(self._rows(X, reset=False))
@@ -102,7 +102,7 @@ class TablePUClassifier(PUClassifier):
         probability = probability + 1e-4 * (_squeezed(scores, self.calibrator_.scores_) - probability)
         return np.stack([1 - probability, probability], axis=1)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Array:
         """Log-odds of being positive: above 0 if a row is more likely positive than negative."""
         return np.asarray(logit(self.predict_proba(X)[:, 1]))
 
@@ -126,12 +126,12 @@ class TablePUClassifier(PUClassifier):
         return X if X.ndim == 2 else X.reshape(len(X), -1)
 
 
-def _squeezed(scores: Floats, like: Floats) -> Floats:
+def _squeezed(scores: Array, like: Array) -> Array:
     """The scores mapped to the open interval (0, 1), in the same order."""
     return np.asarray(expit(np.clip((scores - np.median(like)) / (4 * (like.std() or 1.0)), -30, 30)))
 
 
-def _of_the_population(scores: Floats, positive: Marks, rng: np.random.Generator) -> tuple[Floats, Marks]:
+def _of_the_population(scores: Array, positive: Marks, rng: np.random.Generator) -> tuple[Array, Marks]:
     """Held-out scores and labels, with the share of labelled rows that all rows have.
 
     If only a part of U was scored, copies of its rows stand for the others.
@@ -216,7 +216,7 @@ class ElkanNotoClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_choice("form", self.form, ("scale", "weights"))
         labelled = self._out_of_fold(X, positive, rng)
         if self.form == "scale":
@@ -229,17 +229,17 @@ class ElkanNotoClassifier(TablePUClassifier):
         self.model_ = self._fitted(X, positive, weight)
         return self._out_of_fold(X, positive, rng, weight)
 
-    def _score(self, X: Any) -> Floats:
+    def _score(self, X: Any) -> Array:
         return logits_of(self.model_, X)
 
-    def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Floats | None = None) -> Floats:
+    def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array | None = None) -> Array:
         scores = np.empty(len(positive))
         for train, test in folds(positive, rng):
             model = self._fitted(X[train], positive[train], None if weight is None else weight[train])
             scores[test] = logits_of(model, X[test])
         return scores
 
-    def _fitted(self, X: Any, positive: Marks, weight: Floats | None = None) -> Any:
+    def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
         """A fitted copy of the classifier. With weights, a row counts both as a positive and as a negative."""
         model = _copy_of(self.estimator, X)
         if weight is None:
@@ -313,7 +313,7 @@ class BaggingPUClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
         for name in ("max_samples", "oob_rows"):
             if getattr(self, name) is not None:
@@ -351,7 +351,7 @@ class BaggingPUClassifier(TablePUClassifier):
     def _takes_gaps(self) -> bool:
         return self.estimator is None or super()._takes_gaps()  # the default, a tree, accepts gaps
 
-    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], X_scored: Any, seed: int) -> tuple[Any, Floats]:
+    def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], X_scored: Any, seed: int) -> tuple[Any, Array]:
         model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)
         if "random_state" in model.get_params():
             model.set_params(random_state=seed)
@@ -359,11 +359,11 @@ class BaggingPUClassifier(TablePUClassifier):
             model.fit(X[rows], positive[rows].astype(int))
             return model, _votes(model, X_scored)
 
-    def _score(self, X: Any) -> Floats:
+    def _score(self, X: Any) -> Array:
         return np.asarray(np.mean([_votes(model, X) for model in self.estimators_], axis=0))
 
 
-def _votes(model: Any, X: Any) -> Floats:
+def _votes(model: Any, X: Any) -> Array:
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
     return np.asarray(expit(model.decision_function(X)))
@@ -424,7 +424,7 @@ class TwoStepPUClassifier(TablePUClassifier):
         self.scenario = scenario
         self.random_state = random_state
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Floats:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("spy_fraction", self.spy_fraction, low=0, high=1, ends="()")
         check_number("tolerance", self.tolerance, low=0, high=1, ends="[)")
         scores = np.empty(len(positive))
@@ -434,7 +434,7 @@ class TwoStepPUClassifier(TablePUClassifier):
         self.model_, self.n_reliable_negatives_ = self._two_steps(X, positive, rng)
         return scores
 
-    def _score(self, X: Any) -> Floats:
+    def _score(self, X: Any) -> Array:
         return logits_of(self.model_, X)
 
     def _two_steps(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:

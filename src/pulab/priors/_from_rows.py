@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from pulab.metrics import Floats
+from pulab.metrics import Array
 from pulab.priors._sample import Sample
 
 
@@ -24,7 +24,7 @@ def tice(sample: Sample, rng: np.random.Generator) -> float:
     return float(np.clip((share_of_all * len(X) - labelled.sum()) / len(sample.unlabeled), 0, 1))
 
 
-def _highest_bound(X: Floats, labelled: NDArray[np.bool_], tree: NDArray[np.bool_], frequency: float) -> float:
+def _highest_bound(X: Array, labelled: NDArray[np.bool_], tree: NDArray[np.bool_], frequency: float) -> float:
     """Grow a tree on one part of the rows, best leaf first. Return the best lower bound on the other rows."""
     delta = max(0.025, 1 / (1 + 0.004 * (~tree).sum()))
     best = labelled[~tree].mean()
@@ -44,7 +44,7 @@ def _highest_bound(X: Floats, labelled: NDArray[np.bool_], tree: NDArray[np.bool
 
 
 def _split(
-    X: Floats, labelled: NDArray[np.bool_], rows: NDArray[np.intp], tree: NDArray[np.bool_]
+    X: Array, labelled: NDArray[np.bool_], rows: NDArray[np.intp], tree: NDArray[np.bool_]
 ) -> list[NDArray[np.intp]]:
     """The split, at a quartile of a feature, whose better side has the highest share of labelled rows."""
     grown = rows[tree[rows]]
@@ -105,12 +105,12 @@ class _SimplexProjection:
     Computed by accelerated gradient descent.
     """
 
-    def __init__(self, kernel: Floats) -> None:
+    def __init__(self, kernel: Array) -> None:
         self._kernel = kernel
         self._rate = 1 / float(np.linalg.eigvalsh(kernel)[-1])
         self._last = np.full(len(kernel), 1 / len(kernel))
 
-    def __call__(self, mixture: Floats) -> float:
+    def __call__(self, mixture: Array) -> float:
         target = self._kernel @ mixture
         here = ahead = self._last
         momentum = 1.0
@@ -127,7 +127,7 @@ class _SimplexProjection:
         return math.sqrt(max(float(off @ self._kernel @ off), 0.0))
 
 
-def _onto_simplex(values: Floats) -> Floats:
+def _onto_simplex(values: Array) -> Array:
     """The nearest point with non-negative coordinates that add up to one."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)

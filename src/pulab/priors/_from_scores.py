@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter1d
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
-from pulab.metrics import Floats
+from pulab.metrics import Array
 from pulab.priors._sample import Sample
 
 
@@ -29,7 +29,7 @@ def dedpul(sample: Sample, rng: Any = None) -> float:
     return float(good.max()) if len(good) else float(shares[0])
 
 
-def density_ratio(sample: Sample, bins: int = 2048) -> Floats:
+def density_ratio(sample: Sample, bins: int = 2048) -> Array:
     """f_P/f_U at each unlabeled row, from kernel densities of the logits; monotone in the score, with mean 1."""
     positive, unlabeled = sample
     both = np.concatenate([positive, unlabeled])
@@ -43,9 +43,9 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Floats:
     spread = min(positive.std(), (quartiles[1] - quartiles[0]) / 1.34) or positive.std() or step
     width = 1.5 * spread * len(positive) ** -0.2  # slightly wider than Silverman's rule
 
-    def density(values: Floats) -> Floats:
+    def density(values: Array) -> Array:
         counts = np.histogram(np.clip(values, low, high), bins=bins, range=(low, high))[0]
-        smooth: Floats = gaussian_filter1d(counts.astype(np.float64), max(width / step, 1e-3), mode="constant")
+        smooth: Array = gaussian_filter1d(counts.astype(np.float64), max(width / step, 1e-3), mode="constant")
         return smooth / len(values)
 
     place = np.clip(((unlabeled - low) / step).astype(int), 0, bins - 1)
@@ -63,7 +63,7 @@ def bbe(sample: Sample, rng: Any = None, delta: float = 0.1, gamma: float = 0.01
     return float(min(1.0, ratio[best]))
 
 
-def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Floats, int, Floats]:
+def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Array, int, Array]:
     """The ratio q_U/q_P at every threshold, the index of the best threshold, and q_P."""
     positive, unlabeled = sample
     thresholds = np.sort(unlabeled)[::-1]

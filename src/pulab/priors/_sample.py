@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pulab.metrics import Floats
+from pulab.metrics import Array
 
 
 class Sample(NamedTuple):
     """Labelled and unlabeled rows as a method sees them: as scores (logits), or as the rows themselves."""
 
-    positive: Floats
-    unlabeled: Floats
+    positive: Array
+    unlabeled: Array
 
     def drawn_again(self, rng: np.random.Generator) -> "Sample":
         """A bootstrap sample: as many of each, with replacement."""

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pulab._validation import Index
 from pulab.errors import InputError
-from pulab.metrics import Floats, separation
+from pulab.metrics import Array, separation
 
 Marks = NDArray[np.bool_]
 N_SPLITS = 5
@@ -23,7 +23,7 @@ REPEATS = 3  # for small tables
 FIT_ROWS = 5000  # at most so many rows train a model: more cost time and add little
 
 
-def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: dict[str, Any]) -> Floats:
+def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: dict[str, Any]) -> Array:
     """The scores of the kind of model that separates P from U best.
 
     Labelled positives and positives in U have the same distribution of scores under any model. But only a good model
@@ -39,7 +39,7 @@ def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: 
             f"{labelled.sum()} and {(~labelled).sum()} rows. Pass prior=… instead."
         )
     repeats = REPEATS if len(labelled) <= FIT_ROWS else 1
-    totals: dict[str, Floats] = {}
+    totals: dict[str, Array] = {}
     for _ in range(repeats):
         folds = folds_of_whole_groups(group, labelled, n_splits, rng)
         models = _models(table, n_trees=150 // repeats, seed=int(rng.integers(2**31)))
@@ -80,14 +80,14 @@ def _models(table: Any, n_trees: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _logits(model: Any, rows: Any) -> Floats:
+def _logits(model: Any, rows: Any) -> Array:
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(rows))
     p = model.predict_proba(rows)[:, 1]
     return np.asarray(np.log((p + 1e-3) / (1 - p + 1e-3)))  # votes may be unanimous
 
 
-def _standardised(scores: Floats) -> Floats:
+def _standardised(scores: Array) -> Array:
     return np.asarray((scores - scores.mean()) / (scores.std() or 1.0))
 
 
