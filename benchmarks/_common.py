@@ -1,4 +1,4 @@
-"""What the benchmarks share: the paper's runs, and a row per measurement, appended to results/performance/."""
+"""Shared by the benchmarks: the paper's runs, and a result row per measurement in results/performance/."""
 
 import os
 import platform
@@ -18,18 +18,18 @@ ROWS = Path(os.environ.get("BENCHMARK_ROWS", Path(__file__).parents[1] / "result
 def joint_runs(
     dataset: str, trials: int, epochs: int, device: str
 ) -> tuple[list[Any], list[dict[str, Any]], list[Trial], dict[str, Any]]:
-    """The paper's `joint` on a data set: estimators, what to fit them to, the samples, the hyper-parameters."""
+    """The paper's `joint` on a data set: estimators, arguments of their fits, samples, hyper-parameters."""
     data = DATASETS[dataset].load()
     experiment = PAPER[dataset]
     samples = [experiment.sampling.draw(data.X_train, data.y_train, seed) for seed in range(trials)]
     specs = runs(dataset, "joint", trials, epochs=epochs)
-    made = [make_estimator(spec, experiment.sampling.prior, device) for spec in specs]
-    given = [{"X": t.X, "y": t.s, "X_val": v.X, "y_val": v.s} for t, v in samples if v is not None]
-    return made, given, samples, specs[0].params
+    estimators = [make_estimator(spec, experiment.sampling.prior, device) for spec in specs]
+    arguments = [{"X": t.X, "y": t.s, "X_val": v.X, "y_val": v.s} for t, v in samples if v is not None]
+    return estimators, arguments, samples, specs[0].params
 
 
 def report(name: str, **measured: Any) -> None:
-    """Print a measurement and keep it."""
+    """Print a measurement and store it."""
     row = {"benchmark": name, **measured, "torch": torch.__version__, "machine": platform.machine(), "commit": commit()}
     if torch.cuda.is_available():
         row["device"] = torch.cuda.get_device_name()

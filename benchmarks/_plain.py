@@ -1,4 +1,4 @@
-"""The plain alternative: the paper's Algorithm 1 as one would write it by hand, eager, one trial at a time."""
+"""The plain alternative: a simple, eager implementation of the paper's Algorithm 1, one trial at a time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,11 +21,11 @@ def plain_training(
     autocast: torch.dtype | None = None,
     on_epoch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Train with validation after every epoch: torch's Adam as it comes, no label ring but the whole matrix."""
+    """Train with validation after every epoch, with torch's Adam and the whole matrix of predictions."""
     prior = train.prior
     x_p, x_u = (torch.from_numpy(train.X[train.s == s]).to(device) for s in (1, 0))
     v_p, v_u = (torch.from_numpy(validation.X[validation.s == s]).to(device) for s in (1, 0))
-    if autocast is not None:  # what everybody does on a GPU
+    if autocast is not None:  # the usual layout on a GPU
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         x_p, x_u, v_p, v_u = (x.contiguous(memory_format=torch.channels_last) for x in (x_p, x_u, v_p, v_u))
     net = net.to(device)

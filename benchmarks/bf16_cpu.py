@@ -1,4 +1,4 @@
-"""Does bfloat16 help on this CPU? One thread; seconds of a fit in float32 and in bfloat16, the two alternating.
+"""Does bfloat16 help on this CPU? Seconds of a fit on one thread, alternately in float32 and in bfloat16.
 
 PULAB_DATA=… python benchmarks/bf16_cpu.py
 """
@@ -15,14 +15,14 @@ from sklearn.base import clone
 from pulab import JointPUClassifier
 
 
-def part(given: dict[str, Any], n_p: int, n_u: int) -> dict[str, Any]:
+def part(arguments: dict[str, Any], n_p: int, n_u: int) -> dict[str, Any]:
     """Some of the labelled and some of the unlabeled rows."""
     rows = {
-        name: np.concatenate([np.flatnonzero(given[y] == 1)[:n_p], np.flatnonzero(given[y] == 0)[:n_u]])
+        name: np.concatenate([np.flatnonzero(arguments[y] == 1)[:n_p], np.flatnonzero(arguments[y] == 0)[:n_u]])
         for name, y in (("", "y"), ("_val", "y_val"))
     }
-    return {"X" + name: given["X" + name][i] for name, i in rows.items()} | {
-        "y" + name: given["y" + name][i] for name, i in rows.items()
+    return {"X" + name: arguments["X" + name][i] for name, i in rows.items()} | {
+        "y" + name: arguments["y" + name][i] for name, i in rows.items()
     }
 
 
@@ -41,12 +41,12 @@ def main() -> None:
             table,
         ),
     }
-    for name, (estimator, given) in fits.items():
+    for name, (estimator, arguments) in fits.items():
         seconds: dict[str, float] = {}
         for _ in range(2):
             for dtype in ("float32", "bfloat16"):
                 start = time.perf_counter()
-                clone(estimator).set_params(dtype=dtype).fit(**given)
+                clone(estimator).set_params(dtype=dtype).fit(**arguments)
                 seconds[dtype] = min(seconds.get(dtype, np.inf), time.perf_counter() - start)
         report("bf16-cpu", fit=name, **seconds, ratio=seconds["float32"] / seconds["bfloat16"])
 

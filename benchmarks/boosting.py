@@ -1,8 +1,8 @@
-"""Boosting with the PU risk, and PU bagging over LightGBM, against plain LightGBM: the same trees on the same rows.
+"""Boosting with the PU risk, and PU bagging of LightGBM, against plain LightGBM with the same trees and rows.
 
     python benchmarks/boosting.py [rows] [trees]
 
-The plain alternative fits labelled against unlabeled rows by LightGBM's own logistic loss. The three alternate.
+The plain alternative fits labelled against unlabeled rows with LightGBM's logistic loss. The three alternate.
 """
 
 import sys
@@ -16,7 +16,7 @@ from pulab import BaggingPUClassifier, NNPUBoostingClassifier
 
 
 def table(n: int, n_features: int = 28) -> tuple[np.ndarray, np.ndarray]:
-    """A tenth of the rows positive, by a curved border; a tenth of these labelled."""
+    """A tenth of the rows is positive, with a curved border. A tenth of these is labelled."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, n_features)).astype(np.float32)
     score = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * np.abs(X[:, 3]) + 0.5 * rng.normal(size=n)
@@ -29,8 +29,8 @@ def main(n: int = 1_000_000, trees: int = 100) -> None:
     plain = lightgbm.LGBMClassifier(n_estimators=trees, num_leaves=31, verbose=-1)
     shared = {"prior": 0.1, "scenario": "single-sample", "random_state": 0}
     boosting = NNPUBoostingClassifier(n_estimators=trees, early_stopping=None, **shared)
-    # A bag is twice as many rows as are labelled. Ten are as many trees × rows as ten plain fits to a bag, or as
-    # one to all of their rows, which has less to set up.
+    # A bag has twice as many rows as are labelled. Ten bags are compared with ten plain fits to a bag, and with one
+    # plain fit to as many rows, which has less overhead.
     bags, per_bag = 10, int(2 * s.sum())
     base = lightgbm.LGBMClassifier(n_estimators=trees, num_leaves=31, verbose=-1)
     bagging = BaggingPUClassifier(base, n_estimators=bags, **shared)

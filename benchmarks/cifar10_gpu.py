@@ -2,8 +2,8 @@
 
     PULAB_DATA=… python benchmarks/cifar10_gpu.py [fleet] [epochs]
 
-Images of the training sample a second, with validation after every epoch, in batches of 10 + 100. Compiling, recording
-and the first epochs lie outside of the timing and are reported beside it.
+The result is training images per second, with validation after every epoch, in batches of 10 + 100. Compiling,
+recording and the first epochs are not included; their time is reported separately.
 """
 
 import sys
@@ -22,7 +22,7 @@ WARM = 3  # epochs
 
 
 def main(fleet: int = 4, epochs: int = 60) -> None:
-    made, given, samples, hyper = joint_runs("cifar10-vehicles", fleet, epochs, device="cuda")
+    estimators, arguments, samples, hyper = joint_runs("cifar10-vehicles", fleet, epochs, device="cuda")
     images = len(samples[0].train.X)
 
     def plain() -> float:
@@ -41,8 +41,8 @@ def main(fleet: int = 4, epochs: int = 60) -> None:
     before = plain()
     start = time.perf_counter()
     marks: list[float] = []
-    fit_in_step(made, given, side_by_side=fleet, on_progress=lambda fits: marks.append(time.perf_counter()))
-    ends = marks[fleet - 1 :: fleet]  # the end of an epoch of all
+    fit_in_step(estimators, arguments, side_by_side=fleet, on_progress=lambda fits: marks.append(time.perf_counter()))
+    ends = marks[fleet - 1 :: fleet]  # the times when all runs had finished an epoch
     ours = fleet * images / median(b - a for a, b in pairwise(ends[WARM - 1 :]))
     plainly = max(before, plain())
     report(

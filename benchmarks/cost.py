@@ -1,9 +1,9 @@
-"""Cost of a joint fit in rows and epochs, and memory beyond the data at ten million unlabeled rows.
+"""Time of a joint fit by rows and epochs, and memory beyond the data at ten million unlabeled rows.
 
     python benchmarks/cost.py
 
-Time should be linear in n_u and in epochs; memory should be n_u × r numbers and what indices need, not n_u × epochs.
-The least of three fits of every size.
+Time should be linear in n_u and in epochs. Memory should be n_u × r numbers plus indices, not n_u × epochs. The result
+is the best of three fits of every size.
 """
 
 import resource
@@ -19,7 +19,7 @@ from pulab import JointPUClassifier
 
 
 def fit(n_u: int, epochs: int) -> tuple[float, float]:
-    """Seconds of a fit, and GiB that it took beyond the data."""
+    """Seconds of a fit, and its GiB beyond the data."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_u + 1000, 4), dtype=np.float32)
     s = np.zeros(len(X), dtype=np.int8)
@@ -38,9 +38,9 @@ SIZES = [(10**6, 5), (2 * 10**6, 5), (4 * 10**6, 5), (10**6, 10), (10**6, 20), (
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         torch.set_num_threads(1)
-        fit(1000, 1)  # what happens once in a process stays out of the timing
+        fit(1000, 1)  # a warm-up, outside the timing
         print(*fit(*map(int, sys.argv[1:])))
-    else:  # each in a process of its own, which has a peak of memory; in turn, as machines have their moods
+    else:  # a process per fit, to measure its peak memory; sizes in turn, since the machine's speed varies
         measured: dict[tuple[int, int], list[tuple[float, ...]]] = {size: [] for size in SIZES}
         for size in SIZES * 3:
             words = [sys.executable, __file__, *map(str, size)]

@@ -1,8 +1,8 @@
-"""MNIST on a CPU: fit_many over processes against a plain eager loop of one thread, one trial after another.
+"""MNIST on a CPU: fit_many with processes against a plain eager loop on one thread, one trial after another.
 
     PULAB_DATA=… python benchmarks/mnist_cpu.py [epochs] [trials]
 
-Both train the paper's net on the same samples by the same loss, with validation after every epoch. The two alternate.
+Both train the paper's net on the same samples with the same loss, with validation after every epoch. They alternate.
 """
 
 import sys
@@ -18,8 +18,8 @@ from pulab.nets import MnistCNN
 
 
 def main(epochs: int = 20, trials: int = 10) -> None:
-    made, given, samples, hyper = joint_runs("mnist", trials, epochs, device="cpu")
-    fit_many(made[:1], given[:1], n_jobs=-1)  # the processes start, outside of the timing
+    estimators, arguments, samples, hyper = joint_runs("mnist", trials, epochs, device="cpu")
+    fit_many(estimators[:1], arguments[:1], n_jobs=-1)  # starts the processes, outside the timing
     times: dict[str, list[float]] = {"plain": [], "ours": []}
     for _ in range(2):
         start = time.perf_counter()
@@ -29,7 +29,7 @@ def main(epochs: int = 20, trials: int = 10) -> None:
             plain_training(MnistCNN(), train, validation, hyper=hyper, epochs=epochs)
         times["plain"].append(time.perf_counter() - start)
         start = time.perf_counter()
-        fit_many(made, given, n_jobs=-1)
+        fit_many(estimators, arguments, n_jobs=-1)
         times["ours"].append(time.perf_counter() - start)
     best = {name: min(values) for name, values in times.items()}
     per_trial = {f"{name}_seconds_per_100_epochs": t / trials * 100 / epochs for name, t in best.items()}

@@ -2,8 +2,8 @@
 
     PULAB_DATA=… python benchmarks/mnist_gpu.py [trials] [epochs]
 
-Both train the paper's net on the same samples by the same loss, with validation after every epoch. The plain loop's
-time is that of a tenth of the epochs, twice, times ten; the fleet's that of all of them, with recording and set-up.
+Both train the paper's net on the same samples with the same loss, with validation after every epoch. The plain loop's
+time is ten times that of a tenth of the epochs, the better of two. The fleet's time includes set-up and recording.
 """
 
 import sys
@@ -18,7 +18,7 @@ from pulab.nets import MnistCNN
 
 
 def main(trials: int = 120, epochs: int = 100) -> None:
-    made, given, samples, hyper = joint_runs("mnist", trials, epochs, device="cuda")
+    estimators, arguments, samples, hyper = joint_runs("mnist", trials, epochs, device="cuda")
     short = max(2, epochs // 10)
 
     def plain() -> float:
@@ -28,11 +28,11 @@ def main(trials: int = 120, epochs: int = 100) -> None:
         torch.cuda.synchronize()
         return (time.perf_counter() - start) * epochs / short
 
-    plain()  # kernels are loaded, outside of the timing
-    fit_many(joint_runs("mnist", 2, 2, device="cuda")[0], given[:2])
+    plain()  # loads the kernels, outside the timing
+    fit_many(joint_runs("mnist", 2, 2, device="cuda")[0], arguments[:2])
     before = plain()
     start = time.perf_counter()
-    fitted = fit_many(made, given)
+    fitted = fit_many(estimators, arguments)
     ours = (time.perf_counter() - start) / trials
     plainly = min(before, plain())
     assert all(clf.best_epoch_ > 1 for clf in fitted)

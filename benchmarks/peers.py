@@ -1,10 +1,11 @@
-"""pulab beside pulearn: bagging and Elkan–Noto, the same base learners, data and knowledge, in one run.
+"""pulab and pulearn: bagging and Elkan–Noto with the same base learners and data, in one run.
 
     python benchmarks/peers.py [seeds]        # needs pip install -e '.[peers]'
 
-One in five positives of a training set is labelled; errors are on test rows by true labels. Twice: without being told
-the prior (pulab estimates it, pulearn goes by its own rule), and told it (pulab takes it; pulearn, which cannot, calls
-as many training rows positive as the prior says, and goes by that threshold). Seconds are of the fit that was told.
+One in five positives of a training set is labelled. Errors are measured on test rows with true labels, in two ways.
+Without the prior, pulab estimates it and pulearn uses its own rule. With the prior, pulab uses it. pulearn has no such
+parameter, so its threshold is set to call the prior's share of training rows positive. The seconds are those of the fit
+with the prior.
 """
 
 import sys
@@ -32,12 +33,12 @@ def linear() -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
 
-def made(library: str, method: str, n_labeled: int, seed: int, prior: float | str) -> Any:
+def classifier(library: str, method: str, n_labeled: int, seed: int, prior: float | str) -> Any:
     if library == "pulab":
-        told = {"prior": prior, "scenario": "single-sample", "random_state": seed}
+        shared = {"prior": prior, "scenario": "single-sample", "random_state": seed}
         if method == "bagging":
-            return BaggingPUClassifier(DecisionTreeClassifier(), n_estimators=BAGS, **told)
-        return ElkanNotoClassifier(linear(), **told)
+            return BaggingPUClassifier(DecisionTreeClassifier(), n_estimators=BAGS, **shared)
+        return ElkanNotoClassifier(linear(), **shared)
     if method == "bagging":
         return BaggingPuClassifier(
             DecisionTreeClassifier(), n_estimators=BAGS, max_samples=n_labeled, random_state=seed
@@ -57,8 +58,8 @@ def sample(name: str, seed: int) -> tuple[Any, ...]:
 
 
 def scores(model: Any, X: Any) -> np.ndarray:
-    found = np.asarray(model.predict_proba(X), dtype=float)
-    return found[:, 1] if found.ndim == 2 else found
+    shares = np.asarray(model.predict_proba(X), dtype=float)
+    return shares[:, 1] if shares.ndim == 2 else shares
 
 
 def main(seeds: int = 5) -> None:
@@ -70,14 +71,16 @@ def main(seeds: int = 5) -> None:
                 for library in ("pulab", "pulearn"):
                     n_p = int(s.sum())
                     start = time.perf_counter()
-                    told = made(library, method, n_p, seed, prior).fit(X, s)
+                    fitted = classifier(library, method, n_p, seed, prior).fit(X, s)
                     seconds = time.perf_counter() - start
-                    alone = told if library == "pulearn" else made(library, method, n_p, seed, "estimate").fit(X, s)
-                    on_test = scores(told, X_test)
+                    alone = fitted
                     if library == "pulab":
-                        decided = told.predict(X_test)
+                        alone = classifier(library, method, n_p, seed, "estimate").fit(X, s)
+                    on_test = scores(fitted, X_test)
+                    if library == "pulab":
+                        decided = fitted.predict(X_test)
                     else:
-                        decided = on_test > np.quantile(scores(told, X), 1 - prior)
+                        decided = on_test > np.quantile(scores(fitted, X), 1 - prior)
                     report(
                         "peers",
                         dataset=name,

@@ -1,4 +1,4 @@
-"""The class prior from scores that are there already: how long DEDPUL and BBE take, alone and with their interval.
+"""Seconds of DEDPUL and BBE on given scores, without and with their interval.
 
 python benchmarks/prior_speed.py [rows]
 """

@@ -1,12 +1,13 @@
-"""Class priors: the error of `auto`, of what it is made of and of pulearn's estimators where the truth is known.
+"""Class priors: the errors of `auto`, of its parts and of pulearn's estimators on data with known truth.
 
     PULAB_DATA=… python benchmarks/priors.py [seeds]
 
-A row per run in results/priors/; runs that are there already are passed over. Of each data set 5,000 rows at most are
-taken, the same ones in every run (MNIST's pixels as 50 principal components); a run draws who is labelled. A region of
-pure positives is said to exist by the truth alone: where boosted trees trained on true labels give rows that they have
-not seen a posterior of .98 or more, at least 98 % must be positive, and at least a quarter of all positives must lie
-there. None of these data sets had a part in the choice of methods.
+Each run appends a row to results/priors/; runs that have a row are skipped. At most 5,000 rows of a data set are used,
+the same ones in every run (MNIST as 50 principal components). A run draws the labelled rows.
+
+Whether a region of pure positives exists is decided with the truth: boosted trees are trained on true labels, and their
+region is where unseen rows have a posterior of .98 or more. At least 98 % of the rows there must be positive, and at
+least a quarter of all positives must lie there. These data sets were not used to choose the methods.
 """
 
 import sys
@@ -42,14 +43,14 @@ Table = tuple[np.ndarray, np.ndarray]
 
 
 def known(name: str) -> Table:
-    """A data set of the package: all of its rows, train and test together."""
+    """All rows of a data set, training and test rows together."""
     split = DATASETS[name].load()
     X = np.concatenate([split.X_train, split.X_test])
     return X.reshape(len(X), -1), np.concatenate([split.y_train, split.y_test])
 
 
 def overlap() -> Table:
-    """Two Gaussian clouds in five features, 1.5 apart: there is no row that only a positive could be."""
+    """Two Gaussian clouds in five features, 1.5 apart, without a region of pure positives."""
     rng = np.random.default_rng(0)
     y = (rng.random(MAX_ROWS) < 0.3).astype(int)
     X = rng.normal(size=(MAX_ROWS, 5))
@@ -58,7 +59,7 @@ def overlap() -> Table:
 
 
 def lookalikes() -> Table:
-    """Clouds far apart, but a fifth of the negatives are drawn as positives are: their share cannot be known."""
+    """Clouds far apart, but a fifth of the negatives is distributed like positives: the prior cannot be known."""
     rng = np.random.default_rng(0)
     y = (rng.random(MAX_ROWS) < 0.3).astype(int)
     X = rng.normal(size=(MAX_ROWS, 5))
@@ -82,7 +83,7 @@ def table(name: str) -> Table:
 
 
 def pure_region(X: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The share of the positives that lies where a supervised model is sure, and the share of positives there."""
+    """The share of positives in the region where a supervised model is sure, and the share of positives there."""
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     model = HistGradientBoostingClassifier(max_leaf_nodes=8, random_state=0)
     sure = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
@@ -97,19 +98,19 @@ def measure(name: str, X: np.ndarray, y: np.ndarray, rate: float, seed: int, sce
 
     def timed(key: str, estimate: Callable[[], Any]) -> Any:
         start = time.perf_counter()
-        found = estimate()
+        result = estimate()
         seconds[key] = time.perf_counter() - start
-        return found
+        return result
 
-    # As estimate_prior(pu.X, pu.s) does, but the scores are made once for all that need them.
+    # As in estimate_prior(pu.X, pu.s), but the scores are computed once for all methods.
     scores = timed("scores", lambda: out_of_fold(pu.X, pu.s == 1, np.random.default_rng(seed), {}))
     settings = {"scenario": scenario, "random_state": seed}
-    found = timed("auto", lambda: estimate_prior(None, pu.s, scores=scores, **settings))
-    estimates |= {"auto": found.prior} | found.details["methods"]
+    auto = timed("auto", lambda: estimate_prior(None, pu.s, scores=scores, **settings))
+    estimates |= {"auto": auto.prior} | auto.details["methods"]
     for method in ("elkan-noto", "tice", "km2"):
-        given = {"X": pu.X, "s": pu.s, "method": method, "scores": scores, "n_bootstrap": 0}
-        estimates[method] = timed(method, lambda given=given: estimate_prior(**given, **settings)).prior
-    if scenario == "single-sample":  # pulearn knows no other
+        arguments = {"X": pu.X, "s": pu.s, "method": method, "scores": scores, "n_bootstrap": 0}
+        estimates[method] = timed(method, lambda arguments=arguments: estimate_prior(**arguments, **settings)).prior
+    if scenario == "single-sample":  # the only one that pulearn has
         Z = StandardScaler().fit_transform(pu.X)
         for key, estimator in PEERS.items():
             estimates[key] = timed(key, lambda e=estimator: e().estimate(Z, pu.s)).pi
@@ -122,8 +123,8 @@ def measure(name: str, X: np.ndarray, y: np.ndarray, rate: float, seed: int, sce
         "n_labelled": int(pu.s.sum()),
         "prior": float(pu.prior),
         "estimates": estimates,
-        "interval": list(found.interval),
-        "warnings": found.details["warnings"],
+        "interval": list(auto.interval),
+        "warnings": auto.details["warnings"],
         "seconds": seconds,
     }
 

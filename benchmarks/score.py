@@ -2,9 +2,8 @@
 
     python benchmarks/score.py [rows] [threads]
 
-Each scoring is a process of its own, whose peak memory is kept; bare LightGBM follows, in this one. Of the scoring's
-time, the start (imports and loading the model, measured on a file of one row) is reported apart: the rate is that of
-the rows.
+Each scoring runs in its own process, whose peak memory is recorded. Bare LightGBM follows in this process. The start-up
+time (imports and loading the model, measured on a file of one row) is reported separately and not part of the rate.
 """
 
 import os
@@ -34,7 +33,7 @@ def frame(X: np.ndarray) -> pl.DataFrame:
 
 
 def write(path: Path, rows: int) -> None:
-    """A file of many row groups, made piece by piece."""
+    """Write a file of many row groups, piece by piece."""
     writer = None
     for start in range(0, rows, PIECE):
         table = frame(numbers(min(PIECE, rows - start), start)).to_arrow()
@@ -45,7 +44,7 @@ def write(path: Path, rows: int) -> None:
 
 
 def scored(model: Path, table: Path, out: Path, threads: int) -> tuple[float, float]:
-    """Seconds and GiB at the peak of one scoring."""
+    """Seconds and peak GiB of one scoring."""
     start = time.perf_counter()
     words = [sys.executable, "-m", "pulab", "score", str(model), str(table), "--out", str(out)]
     subprocess.run(words, check=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)}, capture_output=True)

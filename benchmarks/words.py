@@ -1,4 +1,4 @@
-"""How often our words are nltk's: token lists of all 20 Newsgroups documents.
+"""How often our tokens equal nltk's, over all 20 Newsgroups documents.
 
 PULAB_DATA=… python benchmarks/words.py       (needs nltk and its punkt_tab data, which pulab itself does not)
 """
@@ -17,10 +17,10 @@ def main() -> None:
     for part, texts in (("train", news.X_train), ("test", news.X_test)):
         same = tokens = missing = 0
         for text in texts:
-            theirs, ours = nltk.word_tokenize(text), word_tokenize(text)
-            same += theirs == ours
-            tokens += len(theirs)
-            missing += (Counter(theirs) - Counter(ours)).total()
+            expected, ours = nltk.word_tokenize(text), word_tokenize(text)
+            same += expected == ours
+            tokens += len(expected)
+            missing += (Counter(expected) - Counter(ours)).total()
         report(
             "words",
             part=part,

@@ -1,10 +1,10 @@
-"""Who else will buy the premium plan? From a CSV file to a call list, by three commands.
+"""Which other customers would buy the premium plan? From a CSV file to a call list, in three commands.
 
     python examples/churn.py
 
-A firm knows 2,000 or so customers with the premium plan, and has 30,000 others of whom nobody knows who would want it.
-The table is UCI's Adult: an income above 50K stands for "would want it", and one in four of these is known. The truth
-is looked at only in the end. A minute or two on a CPU.
+A firm has about 2,000 customers with the premium plan, and 30,000 others. Some of these would want it; nobody knows
+which. The table is UCI's Adult: an income above 50K stands for "would want it", and one in four of these is known. The
+truth is used only at the end. A minute or two on a CPU.
 """
 
 import shlex
@@ -24,7 +24,7 @@ rng = np.random.default_rng(0)
 known = truth & (rng.random(len(truth)) < 0.25)
 customers = people.drop("income").with_columns(
     customer=pl.Series([f"c-{i}" for i in range(len(truth))]),
-    premium=pl.Series(["yes" if k else None for k in known]),  # a value, or nothing: as such columns are
+    premium=pl.Series(["yes" if k else None for k in known]),  # a value or nothing, as is usual
 )
 today, next_month = customers[:32561], customers[32561:].drop("premium")
 
@@ -49,7 +49,6 @@ wanted = dict(zip(customers["customer"], truth, strict=True))
 for top in (100, 1000):
     right = np.mean([wanted[name] for name in candidates["customer"][:top]])
     print(f"of the first {top:4d} candidates {right:.0%} are right")
-said = scores.filter(pl.col("decision"))["customer"]
-print(
-    f"of {len(said):,} new customers that are called positive {np.mean([wanted[name] for name in said]):.0%} are right"
-)
+called = scores.filter(pl.col("decision"))["customer"]
+right = np.mean([wanted[name] for name in called])
+print(f"of {len(called):,} new customers that are called positive {right:.0%} are right")

@@ -1,9 +1,9 @@
-"""Which mushrooms are poisonous, when only some poisonous ones are known and no harmless one is?
+"""Which mushrooms are poisonous, if only some poisonous ones are known and no harmless ones?
 
     python examples/mushrooms.py
 
-UCI's mushrooms have nothing but categories: cap, smell, gills, habitat. One in ten of the poisonous ones has been
-marked by somebody who had a bad evening. Nobody says how many there are. Half a minute on a CPU.
+UCI's mushrooms have only categories: cap, smell, gills, habitat. One in ten of the poisonous ones is marked, by people
+who had a bad evening. The share of poisonous ones is unknown. Half a minute on a CPU.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ model = fit_table(table, label="bad_evening", method="nnpu-boosting")
 prior = model.summary["prior"]
 print(f"{marked.sum()} marked, {(~marked).sum():,} others")
 print(f"estimated share of poisonous ones {prior['value']:.2f}, true {poisonous.mean():.2f}")
-print("what gives them away:", ", ".join(item["name"] for item in model.summary["features"][:3]))
+print("most important columns:", ", ".join(item["name"] for item in model.summary["features"][:3]))
 
 decision = model.score(table)["decision"].to_numpy()
 others = ~marked

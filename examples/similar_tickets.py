@@ -2,9 +2,9 @@
 
     python examples/similar_tickets.py
 
-Somebody has marked fifty messages about Macintosh hardware. Ten thousand others lie in the same inbox, and nobody knows
-which of them are about it. The messages are those of 20 Newsgroups; their group is the truth that is looked at only in
-the end. Under a minute on a CPU; no model has to be downloaded.
+Fifty messages about Macintosh hardware are marked. Ten thousand others are in the same inbox, and nobody knows which of
+them are about it. The messages are those of 20 Newsgroups. Their group is the truth, which is used only at the end.
+Under a minute on a CPU; no model is downloaded.
 """
 
 import re
@@ -17,7 +17,7 @@ from pulab.datasets import load_20news
 from pulab.text import TfidfEncoder
 
 news = load_20news(positive=["comp.sys.mac.hardware"])
-# A ticket has a subject and a text, but nobody writes the name of the newsgroup above it.
+# A ticket has a subject and a text, but no header that names the newsgroup.
 headers = re.compile(r"^(Newsgroups|Xref|Path|From|Organization|Lines|Nntp-Posting-Host): .*\n", re.MULTILINE)
 texts = [headers.sub("", text) for text in news.X_train]
 is_mac = news.y_train == 1
@@ -27,7 +27,7 @@ known = rng.choice(np.flatnonzero(is_mac), size=50, replace=False)
 s = np.zeros(len(texts), dtype=int)
 s[known] = 1
 
-# About one message in twenty is about this topic: a guess that somebody who reads the inbox can make.
+# About one message in twenty has this topic: a reader of the inbox can guess that.
 finder = make_pipeline(TfidfEncoder(), JointPUClassifier(prior=0.05, scenario="single-sample", random_state=0))
 finder.fit(texts, s)
 

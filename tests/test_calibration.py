@@ -10,7 +10,7 @@ from tests.test_metrics import PRIOR, population, simulate
 
 @pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
 def test_probabilities_are_shares(scenario: str) -> None:
-    """Of rows with probability p a share p is positive; on rows that were not there when it was fitted, too."""
+    """Of rows with probability p a share p is positive, also on rows that it was not fitted on."""
     s, _, g = simulate(scenario, 60_000, seed=0)
     calibrate = PUCalibrator(PRIOR, scenario).fit(g, s)
     s_new, y_new, g_new = simulate(scenario, 60_000, seed=1)
@@ -43,13 +43,13 @@ def test_bad_input() -> None:
 
 
 def test_of_unlabeled_rows_fewer_are_positive() -> None:
-    """Simulated: among the unlabeled rows with some probability, the share of positives is what the formula says."""
+    """In a simulation, the formula gives the share of positives among unlabeled rows with each probability."""
     rng = np.random.default_rng(0)
     p = rng.choice([0.2, 0.5, 0.9], 300_000)
     y = rng.random(len(p)) < p
     s = y & (rng.random(len(p)) < 0.4)
-    found = among_unlabeled(p, prior=y.mean(), n_labeled=int(s.sum()), n_unlabeled=int((~s).sum()))
+    shares = among_unlabeled(p, prior=y.mean(), n_labeled=int(s.sum()), n_unlabeled=int((~s).sum()))
     for value in (0.2, 0.5, 0.9):
         rows = (p == value) & ~s
-        assert abs(found[rows].mean() - y[rows].mean()) < 0.01
+        assert abs(shares[rows].mean() - y[rows].mean()) < 0.01
     np.testing.assert_array_equal(among_unlabeled(p, prior=0.5, n_labeled=1, n_unlabeled=9, scenario="case-control"), p)

@@ -1,4 +1,4 @@
-"""Models on disk: what comes back is what was saved, whatever is wrong is one line, and nothing is ever run."""
+"""Models on disk: a loaded model equals the saved one, every damage is an error of one line, and no code is run."""
 
 import json
 import pickle
@@ -25,23 +25,23 @@ BLOBS = Blobs("single-sample")
 
 def fitted(key: str) -> Any:
     method = METHODS[key]
-    told: dict[str, Any] = {"random_state": 0, "scenario": "single-sample"}
-    told |= {"epochs": 2} if method.is_network else {}
-    told |= {"prior": BLOBS.prior} if method.needs_prior else {}
+    params: dict[str, Any] = {"random_state": 0, "scenario": "single-sample"}
+    params |= {"epochs": 2} if method.is_network else {}
+    params |= {"prior": BLOBS.prior} if method.needs_prior else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return method.load()(**told).fit(BLOBS.X, BLOBS.s)
+        return method.load()(**params).fit(BLOBS.X, BLOBS.s)
 
 
 @pytest.mark.parametrize("key", SAVED)
 def test_every_method_comes_back_as_it_was(key: str, tmp_path: Path) -> None:
     model = fitted(key)
-    again = load_model(save_model(model, tmp_path / "model"))
-    assert type(again) is type(model)
-    np.testing.assert_array_equal(again.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
-    np.testing.assert_array_equal(again.predict(BLOBS.X), model.predict(BLOBS.X))
-    assert {n for n in vars(model) if n.endswith("_")} == {n for n in vars(again) if n.endswith("_")}
-    assert save_model(again, tmp_path / "again")  # what was loaded can be saved
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    assert type(loaded) is type(model)
+    np.testing.assert_array_equal(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
+    np.testing.assert_array_equal(loaded.predict(BLOBS.X), model.predict(BLOBS.X))
+    assert {n for n in vars(model) if n.endswith("_")} == {n for n in vars(loaded) if n.endswith("_")}
+    assert save_model(loaded, tmp_path / "again")  # a loaded model can be saved
 
 
 def test_labels_that_are_words_and_other_learners(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_labels_that_are_words_and_other_learners(tmp_path: Path) -> None:
     base = HistGradientBoostingClassifier(max_iter=5)
     with pytest.warns(UserWarning, match="taking 'yes'"):
         model = BaggingPUClassifier(base, n_estimators=2, prior=0.4, random_state=0).fit(BLOBS.X, words)
-    again = load_model(save_model(model, tmp_path / "model"))
-    assert set(again.predict(BLOBS.X)) == {"yes", "no"}
-    np.testing.assert_array_equal(again.predict(BLOBS.X), model.predict(BLOBS.X))
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    assert set(loaded.predict(BLOBS.X)) == {"yes", "no"}
+    np.testing.assert_array_equal(loaded.predict(BLOBS.X), model.predict(BLOBS.X))
 
 
 def test_a_callers_module_needs_its_code(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_a_callers_module_needs_its_code(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model")
     with pytest.raises(InputError, match="Pass module="):
         load_model(tmp_path / "model")
-    again = load_model(tmp_path / "model", module=net)
+    loaded = load_model(tmp_path / "model", module=net)
     X = BLOBS.X.astype(np.float32)
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     with pytest.raises(ModelFileError, match="cannot be read"):
         load_model(tmp_path / "model", module=nn.Linear(5, 1))
 
@@ -79,7 +79,7 @@ def copied(folder: Path, to: Path) -> Path:
     return to
 
 
-def test_a_flipped_bit_or_a_missing_end_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_or_a_missing_end_is_an_error(folder: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for path in sorted(folder.iterdir()):
         raw = path.read_bytes()
@@ -88,9 +88,9 @@ def test_a_flipped_bit_or_a_missing_end_is_told(folder: Path, tmp_path: Path) ->
             broken = copied(folder, tmp_path / f"{path.name}-{i}")
             changed = raw[: int(place)] if i == 2 else raw[:place] + bytes([raw[place] ^ 4]) + raw[place + 1 :]
             (broken / path.name).write_bytes(changed)
-            with pytest.raises(ModelFileError) as told:
+            with pytest.raises(ModelFileError) as caught:
                 load_model(broken)
-            assert "\n" not in str(told.value)
+            assert "\n" not in str(caught.value)
         broken = copied(folder, tmp_path / f"{path.name}-gone")
         (broken / path.name).unlink()
         with pytest.raises(ModelFileError):
@@ -136,9 +136,9 @@ def test_a_liar_with_right_checksums_gets_one_line_and_runs_nothing(
             (broken / "model.json").write_text(json.dumps(changed))
         else:
             signed(broken, {**document, **lie})
-        with pytest.raises((ModelFileError, InputError)) as told:
+        with pytest.raises((ModelFileError, InputError)) as caught:
             load_model(broken)
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(caught.value)
     for name in document["files"]:
         broken = copied(folder, tmp_path / f"bomb-{name}")
         (broken / name).write_bytes(pickle.dumps(Bomb()))
@@ -149,7 +149,7 @@ def test_a_liar_with_right_checksums_gets_one_line_and_runs_nothing(
 
 
 def test_a_tree_that_points_back_is_refused(tmp_path: Path) -> None:
-    """skops checks types, not what is in them: scikit-learn would walk such a tree forever."""
+    """skops checks types, not contents. scikit-learn would walk such a tree forever."""
     model = fitted("bagging")
     left = model.estimators_[0].tree_.__getstate__()["nodes"]
     left["left_child"][0] = 0
@@ -190,11 +190,11 @@ def test_a_calibrator_that_lies_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "model")
 
 
-def test_what_cannot_come_back_is_not_saved(tmp_path: Path) -> None:
-    class Mine(ElkanNotoClassifier):
+def test_a_model_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    class Custom(ElkanNotoClassifier):
         pass
 
-    model = Mine(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
+    model = Custom(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
     with pytest.raises(InputError, match="cannot be saved"):
         save_model(model, tmp_path / "model")
     assert not any(tmp_path.iterdir())
@@ -202,12 +202,12 @@ def test_what_cannot_come_back_is_not_saved(tmp_path: Path) -> None:
 
 def test_only_models_are_replaced(tmp_path: Path) -> None:
     model = fitted("elkan-noto")
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "thesis.txt").write_text("years of work")
+    foreign = tmp_path / "mine"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="no model of pulab's"):
-        save_model(model, mine)
-    assert (mine / "thesis.txt").read_text() == "years of work"
+        save_model(model, foreign)
+    assert (foreign / "thesis.txt").read_text() == "years of work"
     with pytest.raises(InputError, match="folder must lie in one that is there"):
         save_model(model, tmp_path / "no" / "such")
     save_model(model, tmp_path / "model")
@@ -216,7 +216,7 @@ def test_only_models_are_replaced(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds 'notes.txt' beside a model"):
         save_model(model, tmp_path / "model")
     (tmp_path / "model" / "notes.txt").unlink()
-    for name in ("model.old", "model.part"):  # what lies beside is not ours
+    for name in ("model.old", "model.part"):  # folders beside the model belong to the user
         (tmp_path / name).mkdir()
         (tmp_path / name / "backup").write_text("mine")
     save_model(model, tmp_path / "model")

@@ -155,6 +155,22 @@ def test_a_wide_interval_is_called_out() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:class prior")
+def test_an_estimate_says_whether_its_estimators_agree() -> None:
+    rng = np.random.default_rng(0)
+    s = np.repeat([1, 0], [300, 3000])
+    apart = np.concatenate([rng.normal(size=300) + 8, rng.normal(size=3000) + 8 * (rng.random(3000) < 0.3)])
+    low = np.concatenate(
+        [rng.normal(size=20) + 1, rng.normal(size=280) - 50, rng.normal(size=3000)]
+    )  # most of P below U
+    for scores, agree in ((apart, True), (low, False)):
+        estimate = estimate_prior(None, s, scores=scores, n_bootstrap=0)
+        dedpul_share, bbe_share = estimate.details["methods"].values()
+        assert (abs(dedpul_share - bbe_share) <= 0.1) is agree
+        assert estimate.agree is agree
+    assert estimate_prior(None, s, "bbe", scores=apart, n_bootstrap=0).agree is None
+
+
+@pytest.mark.filterwarnings("ignore:class prior")
 def test_all_forms_of_rows() -> None:
     X, s, _ = two_clouds(0.3, 100, 600, apart=4, seed=0)
     table = estimate_prior(X, s, n_bootstrap=0).prior

@@ -1,4 +1,4 @@
-"""What can go wrong, said in one line: what was wanted, what was got, what to do."""
+"""Errors and warnings. A message says in one line what was expected, what was given, and what to do."""
 
 import sys
 import warnings
@@ -18,15 +18,15 @@ class PriorError(InputError):
 
 
 class DataNotFoundError(PulabError, FileNotFoundError):
-    """A data file is neither on this machine nor to be downloaded."""
+    """A data file is not on this machine and cannot be downloaded."""
 
 
 class DataFormatError(PulabError, ValueError):
-    """A data file is there, but is not what its name says."""
+    """A data file does not have the format that its name says."""
 
 
 class ModelFileError(PulabError, ValueError):
-    """A saved model is damaged, changed, or not one of pulab's."""
+    """A saved model is damaged, was changed, or was not saved by pulab."""
 
 
 class TrainingError(PulabError, RuntimeError):
@@ -34,16 +34,16 @@ class TrainingError(PulabError, RuntimeError):
 
 
 def in_one_line(error: BaseException) -> str:
-    """What another library says, short enough to go into a sentence of ours."""
+    """The message of another library's error, short enough for a sentence of ours."""
     return " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
 
 
 class PulabWarning(UserWarning):
-    """Something was done that the user may not expect; the message says what and why."""
+    """pulab did something that the user may not expect. The message says what and why."""
 
 
 def warn(message: str) -> None:
-    """Say it at the line that called pulab, from however deep within."""
+    """Warn at the line that called pulab, however deep the call stack is."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
     outermost = max(i for i, name in enumerate(modules) if name.partition(".")[0] == "pulab")
     warnings.warn(message, PulabWarning, stacklevel=outermost + 2)

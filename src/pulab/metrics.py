@@ -1,13 +1,13 @@
-"""How good a classifier is, from labelled positives and unlabeled rows alone.
+"""Metrics of classifiers from labelled positives and unlabeled rows alone.
 
-Every figure is an estimate of what true labels would give, and meets it as the sample grows, in both scenarios:
+Every metric estimates the value that true labels would give. It converges to it in both scenarios:
 
 - ``"case-control"``: P and U are drawn independently; U is the population.
-- ``"single-sample"``: one sample, some of its positives labelled at random; P ∪ U is the population, and U alone holds
-  a smaller share of positives. Figures about *candidates* (``precision_at_k``, ``lift_at_k``) are about U alone.
+- ``"single-sample"``: one sample is drawn and some of its positives are labelled at random. P ∪ U is the population,
+  and U has a smaller share of positives. Metrics of *candidates* (``precision_at_k``, ``lift_at_k``) are about U only.
 
-P and U must not have been trained on. Nothing is clipped: with few positives an estimate above 1 is chance; where it
-stays above 1 as the sample grows, the prior or the scenario is wrong.
+The model must not have been trained on P and U. Nothing is clipped: with few positives an estimate can exceed 1 by
+chance. If it stays above 1 as the sample grows, the prior or the scenario is wrong.
 """
 
 import math
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_prior
 from pulab.errors import InputError, PriorError, PulabWarning, warn
 
-Array = NDArray[np.float64]
+Array = NDArray[np.float64]  # scores, predictions, weights
 
 
 class Parts(NamedTuple):
@@ -37,24 +37,33 @@ class Parts(NamedTuple):
 def split(s: Any, values: Any, scenario: str) -> Parts:
     """Values by the role of their row."""
     check_choice("scenario", scenario, SCENARIOS)
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"scores and predictions must be numbers, but: {error}.") from error
-    if array.ndim == 2 and array.shape[1] == 2:  # predict_proba's two columns
-        array = array[:, 1]
-    if array.ndim != 1 or not np.isfinite(array).all():
-        raise InputError(f"scores must be finite numbers, one per row, got {_kind(array)}.")
+    array = finite_values(values)
     labelled = check_labels(s, len(array), name="s").positive
     unlabeled = array[~labelled]
     return Parts(array[labelled], unlabeled if scenario == "case-control" else array, unlabeled)
 
 
+def finite_values(values: Any, n: int | None = None) -> Array:
+    """Scores or predictions as finite numbers, one per row (of n); of two columns of ``predict_proba`` the second."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores and predictions must be numbers, but: {error}.") from error
+    if array.ndim == 2 and array.shape[1] == 2:
+        array = array[:, 1]
+    if array.ndim != 1 or n not in (None, len(array)):
+        rows = "one per row" if n is None else f"one for each of {n} rows"
+        raise InputError(f"scores must be finite numbers, {rows}, got an array of shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InputError("scores must be finite numbers, got NaN or infinity.")
+    return array
+
+
 def prior_of_unlabeled(prior: float, n_labeled: int, n_unlabeled: int, scenario: str = "single-sample") -> float:
     """The share of positives among the unlabeled rows.
 
-    In a single sample the labelled ones are taken off. A sample may by chance hold a few more of these than the prior
-    allows for, which leaves none; a prior that is too small by more than three standard deviations is refused.
+    In a single sample the labelled positives are subtracted. By chance a sample may hold slightly more of them than the
+    prior allows; the share is then 0. A prior that is too small by more than three standard deviations is refused.
     """
     if scenario == "case-control":
         return prior
@@ -68,14 +77,10 @@ def prior_of_unlabeled(prior: float, n_labeled: int, n_unlabeled: int, scenario:
     return max(0.0, left)
 
 
-def _kind(array: Array) -> str:
-    return f"an array of shape {array.shape}" if array.ndim != 1 else "NaN or infinity"
-
-
-def _prior(prior: Any, found: Parts, scenario: str) -> float:
-    """A prior that can be: above the share of rows that are labelled already, in a single sample."""
+def _prior(prior: Any, parts: Parts, scenario: str) -> float:
+    """The prior as a float. In a single sample it must exceed the share of labelled rows."""
     checked = check_prior(prior, hint="")
-    prior_of_unlabeled(checked, len(found.positive), len(found.unlabeled), scenario)
+    prior_of_unlabeled(checked, len(parts.positive), len(parts.unlabeled), scenario)
     return checked
 
 
@@ -83,29 +88,29 @@ def _prior(prior: Any, found: Parts, scenario: str) -> float:
 
 
 def recall(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-control") -> float:
-    """The share of positives that is found: of the labelled ones, which stand for all."""
+    """The share of positives that is called positive, measured on the labelled ones."""
     return float(_decisions(s, y_pred, scenario).positive.mean())
 
 
 def precision(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
-    """The share of positives in what is called positive: prior · recall / share called positive. 0 if nothing is."""
-    found = _decisions(s, y_pred, scenario)
-    called = found.population.mean()
-    return float(_prior(prior, found, scenario) * found.positive.mean() / called) if called else 0.0
+    """The share of positives among rows called positive: prior · recall / share called positive; 0 if none are."""
+    parts = _decisions(s, y_pred, scenario)
+    called = parts.population.mean()
+    return float(_prior(prior, parts, scenario) * parts.positive.mean() / called) if called else 0.0
 
 
 def f1(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The harmonic mean of precision and recall: 2 · prior · recall / (prior + share called positive)."""
-    found = _decisions(s, y_pred, scenario)
-    prior = _prior(prior, found, scenario)
-    return float(2 * prior * found.positive.mean() / (prior + found.population.mean()))
+    parts = _decisions(s, y_pred, scenario)
+    prior = _prior(prior, parts, scenario)
+    return float(2 * prior * parts.positive.mean() / (prior + parts.population.mean()))
 
 
 def zero_one_risk(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The share of wrong decisions: 2 · prior · (1 − recall) + share called positive − prior."""
-    found = _decisions(s, y_pred, scenario)
-    prior = _prior(prior, found, scenario)
-    return float(2 * prior * (1 - found.positive.mean()) + found.population.mean() - prior)
+    parts = _decisions(s, y_pred, scenario)
+    prior = _prior(prior, parts, scenario)
+    return float(2 * prior * (1 - parts.positive.mean()) + parts.population.mean() - prior)
 
 
 def accuracy(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
@@ -114,10 +119,10 @@ def accuracy(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control
 
 
 def lee_liu(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-control") -> float:
-    """recall² / share called positive (Lee and Liu 2003): ranks classifiers as F1 does, and needs no prior."""
-    found = _decisions(s, y_pred, scenario)
-    called = found.population.mean()
-    return float(found.positive.mean() ** 2 / called) if called else 0.0
+    """recall² / share called positive (Lee and Liu 2003). It ranks classifiers like F1 and needs no prior."""
+    parts = _decisions(s, y_pred, scenario)
+    called = parts.population.mean()
+    return float(parts.positive.mean() ** 2 / called) if called else 0.0
 
 
 # Of scores ------------------------------------------------------------------------------------------------------------
@@ -125,40 +130,40 @@ def lee_liu(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-con
 
 def roc_auc(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The chance that a positive scores above a negative: (AUC of P against the population − prior/2) / (1 − prior)."""
-    found = split(s, y_score, scenario)
-    prior = _prior(prior, found, scenario)
-    return float((separation(found.positive, found.population) - prior / 2) / (1 - prior))
+    parts = split(s, y_score, scenario)
+    prior = _prior(prior, parts, scenario)
+    return float((separation(parts.positive, parts.population) - prior / 2) / (1 - prior))
 
 
 def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
-    """The mean over the positives of the precision at their scores, as scikit-learn's."""
-    found = split(s, y_score, scenario)
-    prior = _prior(prior, found, scenario)
-    above_p, above = _share_above(found.positive, found.positive), _share_above(found.population, found.positive)
-    # No row of the population may score as high as the best positive; the positive itself is one row of it.
-    return float(np.mean(prior * above_p / np.maximum(above, 1 / len(found.population))))
+    """The mean of the precision at the scores of the positives, as in scikit-learn."""
+    parts = split(s, y_score, scenario)
+    prior = _prior(prior, parts, scenario)
+    above_p, above = _share_above(parts.positive, parts.positive), _share_above(parts.population, parts.positive)
+    # Perhaps no row of the population scores as high as the best positive; then the positive itself counts as one.
+    return float(np.mean(prior * above_p / np.maximum(above, 1 / len(parts.population))))
 
 
 def precision_at_k(s: Any, y_score: Any, *, k: int, prior: float, scenario: str = "case-control") -> float:
-    """The share of positives among the k unlabeled rows with the highest scores (with those that tie with the last)."""
-    found = split(s, y_score, scenario)
+    """The share of positives among the k unlabeled rows with the highest scores (ties with the last included)."""
+    parts = split(s, y_score, scenario)
     checked = check_prior(prior, hint="")
-    return prior_of_unlabeled(checked, len(found.positive), len(found.unlabeled), scenario) * _lift(found, k)
+    return prior_of_unlabeled(checked, len(parts.positive), len(parts.unlabeled), scenario) * _lift(parts, k)
 
 
 def lift_at_k(s: Any, y_score: Any, *, k: int, prior: Any = None, scenario: str = "case-control") -> float:
-    """How many times more positives the top k unlabeled rows hold than k at random would. Needs no prior."""
+    """The share of positives among the top k unlabeled rows, divided by that among all. Needs no prior."""
     return _lift(split(s, y_score, scenario), k)
 
 
 def upu_risk(s: Any, logits: Any, *, prior: float, scenario: str = "case-control") -> float:
-    """The unbiased PU risk with the sigmoid loss (eq. 2 of the paper); of logits. May fall below zero by chance."""
+    """The unbiased PU risk of logits with the sigmoid loss (eq. 2 of the paper). By chance it may be negative."""
     positive, negative = _risk_parts(s, logits, prior, scenario)
     return positive + negative
 
 
 def nnpu_risk(s: Any, logits: Any, *, prior: float, scenario: str = "case-control") -> float:
-    """The non-negative PU risk with the sigmoid loss (eq. 3 of the paper); of logits."""
+    """The non-negative PU risk of logits with the sigmoid loss (eq. 3 of the paper)."""
     positive, negative = _risk_parts(s, logits, prior, scenario)
     return positive + max(0.0, negative)
 
@@ -167,16 +172,16 @@ def nnpu_risk(s: Any, logits: Any, *, prior: float, scenario: str = "case-contro
 
 
 def _decisions(s: Any, y_pred: Any, scenario: str) -> Parts:
-    found = split(s, y_pred, scenario)
-    if not np.isin(found.population, (0, 1)).all() or not np.isin(found.positive, (0, 1)).all():
+    parts = split(s, y_pred, scenario)
+    if not np.isin(parts.population, (0, 1)).all() or not np.isin(parts.positive, (0, 1)).all():
         raise InputError("predictions must be 0 or 1. Compare scores with a threshold, or use a metric of scores.")
-    if found.population.all():
+    if parts.population.all():
         warn("every row is called positive: recall is 1 for that reason alone, and F1 may look good. Compare roc_auc.")
-    return found
+    return parts
 
 
 def separation(positive: Array, others: Array) -> float:
-    """The chance that one of the first scores above one of the others; a tie is half a chance."""
+    """The probability that one of the first scores above one of the others. A tie counts one half."""
     ordered = np.sort(others)
     below, up_to = (np.searchsorted(ordered, positive, side=side) for side in ("left", "right"))
     return float((below + up_to).mean() / (2 * len(others)))
@@ -187,21 +192,21 @@ def _share_above(values: Array, thresholds: Array) -> Array:
     return 1 - np.searchsorted(np.sort(values), thresholds, side="left") / len(values)
 
 
-def _lift(found: Parts, k: int) -> float:
-    check_number("k", k, low=1, high=len(found.unlabeled), whole=True)
-    threshold = np.partition(found.unlabeled, -k)[-k]
-    return float((found.positive >= threshold).mean() / (found.unlabeled >= threshold).mean())
+def _lift(parts: Parts, k: int) -> float:
+    check_number("k", k, low=1, high=len(parts.unlabeled), whole=True)
+    threshold = np.partition(parts.unlabeled, -k)[-k]
+    return float((parts.positive >= threshold).mean() / (parts.unlabeled >= threshold).mean())
 
 
 def _risk_parts(s: Any, logits: Any, prior: float, scenario: str) -> tuple[float, float]:
-    found = split(s, logits, scenario)
-    prior = _prior(prior, found, scenario)
+    parts = split(s, logits, scenario)
+    prior = _prior(prior, parts, scenario)
 
     def sigmoid(g: Array) -> Array:
         return 0.5 * (1 + np.tanh(g / 2))
 
-    on_p = sigmoid(found.positive).mean()
-    return float(prior * (1 - on_p)), float(sigmoid(found.population).mean() - prior * on_p)
+    on_p = sigmoid(parts.positive).mean()
+    return float(prior * (1 - on_p)), float(sigmoid(parts.population).mean() - prior * on_p)
 
 
 # By name, with bands --------------------------------------------------------------------------------------------------
@@ -209,7 +214,7 @@ def _risk_parts(s: Any, logits: Any, prior: float, scenario: str) -> tuple[float
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure by name: how to compute it, from what, and whether more is better."""
+    """A metric: its function, its input, and whether more is better."""
 
     function: Callable[..., float]
     of: str  # "decisions", "scores" or "logits"
@@ -232,7 +237,7 @@ METRICS = {
 
 
 class Estimate(NamedTuple):
-    """A figure, its band over the prior's interval, and its 95 % interval over samples like this one."""
+    """A metric's value, its band over the prior's interval, and its 95 % interval over bootstrap samples."""
 
     value: float
     band: tuple[float, float] | None
@@ -251,20 +256,20 @@ def estimate(
     random_state: int = 0,
     **options: Any,
 ) -> Estimate:
-    """A figure with its uncertainty: from not knowing the prior, and from having a sample only.
+    """A metric with its uncertainty, from the prior and from the sample.
 
     Parameters
     ----------
     metric : str or function
         A name from ``METRICS``, or a function of this module such as ``precision_at_k`` (pass ``k=…``).
     s : array
-        1 for labelled, 0 for unlabeled; also read: whatever ``fit`` reads.
+        1 for labelled, 0 for unlabeled, or any other labels that ``fit`` accepts.
     values : array
-        Predictions, scores or logits, as the metric asks for.
+        Predictions, scores or logits, whichever the metric needs.
     prior, prior_interval
-        The share of positives in the population, and between which values it lies.
+        The share of positives in the population, and its interval.
     n_bootstrap : int
-        Samples to draw again (of case-control data P and U each on its own); 0: no interval.
+        Number of bootstrap samples; 0: no interval. For case-control data P and U are drawn separately.
     """
     check_number("n_bootstrap", n_bootstrap, low=0, whole=True)
     if isinstance(metric, str):
@@ -276,30 +281,30 @@ def estimate(
     def at(p: float, rows: Any = slice(None)) -> float:
         return metric(labelled[rows], array[rows], prior=p, scenario=scenario, **options)
 
-    value = at(prior)  # what is odd about the sample is said here, and once
+    value = at(prior)  # may warn about the sample; the further calls are silent
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PulabWarning)
         band = None if prior_interval is None else _band(at, value, prior_interval)
-        found = [at(prior, rows) for rows in _drawn_again(labelled, scenario, n_bootstrap, random_state)]
-    interval = tuple(map(float, np.quantile(found, (0.025, 0.975)))) if found else None
-    return Estimate(value, band, interval)  # type: ignore[arg-type]  # of two
+        drawn = [at(prior, rows) for rows in _drawn_again(labelled, scenario, n_bootstrap, random_state)]
+    interval = tuple(map(float, np.quantile(drawn, (0.025, 0.975)))) if drawn else None
+    return Estimate(value, band, interval)  # type: ignore[arg-type]  # a tuple of two
 
 
 def _band(at: Callable[[float], float], value: float, prior_interval: tuple[float, float]) -> tuple[float, float]:
-    found = [value]
+    values = [value]
     for prior in np.linspace(*prior_interval, 11):
-        with suppress(PriorError):  # an interval may reach to where no prior can be
-            found.append(at(float(prior)))
-    return min(found), max(found)
+        with suppress(PriorError):  # the interval may include priors that are impossible
+            values.append(at(float(prior)))
+    return min(values), max(values)
 
 
 def _drawn_again(labelled: Any, scenario: str, n: int, random_state: int) -> Iterator[NDArray[np.intp]]:
-    """Rows of n samples like this one."""
+    """The rows of n bootstrap samples."""
     rng = np.random.default_rng(random_state)
     groups = [np.flatnonzero(labelled == 1), np.flatnonzero(labelled == 0)]
-    if scenario == "single-sample":  # one sample: how many of its rows are labelled is chance, too
+    if scenario == "single-sample":  # the number of labelled rows is random, too
         groups = [np.arange(len(labelled))]
     for _ in range(n):
         rows = np.concatenate([rng.choice(group, len(group)) for group in groups])
-        if 0 < labelled[rows].sum() < len(rows):  # of few labelled rows none may be drawn, which tells nothing
+        if 0 < labelled[rows].sum() < len(rows):  # a sample without labelled rows has no metric
             yield rows

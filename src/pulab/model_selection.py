@@ -1,22 +1,19 @@
-"""Choosing among models without negatives: folds that deal out P and U alike, scorers for scikit-learn's searches."""
+"""Model selection without negatives: folds that are stratified by P and U, scorers for scikit-learn's searches."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.utils import check_random_state
 
-from pulab._validation import SCENARIOS, check_choice, check_labels, check_number
+from pulab._validation import SCENARIOS, Index, check_choice, check_labels, check_number
 from pulab.errors import InputError
-from pulab.metrics import METRICS
-
-Index = NDArray[np.intp]
+from pulab.metrics import METRICS, Array
 
 
 class PUStratifiedKFold:
-    """Folds with the same share of labelled rows in each, for labels of every kind that ``fit`` reads.
+    """Folds with equal shares of labelled rows, for all labels that ``fit`` accepts.
 
     Parameters
     ----------
@@ -38,7 +35,7 @@ class PUStratifiedKFold:
         self.random_state = random_state
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[Index, Index]]:
-        """Rows to train on and rows to test on, fold by fold."""
+        """The training and the test rows of each fold."""
         check_number("n_splits", self.n_splits, low=2, whole=True)
         labelled = check_labels(y, len(y)).positive
         fewest = min(labelled.sum(), (~labelled).sum())
@@ -47,32 +44,32 @@ class PUStratifiedKFold:
                 f"n_splits={self.n_splits} needs as many labelled and unlabeled rows, got {labelled.sum()} and "
                 f"{(~labelled).sum()}. Use n_splits={max(2, fewest)} or label more."
             )
-        # P and U are dealt out each in its own order: how their rows are interleaved must not matter.
+        # P and U are divided separately: the folds must not depend on how their rows are interleaved.
         rng = check_random_state(self.random_state)
         fold = np.empty(len(labelled), dtype=np.intp)
         for marks in (labelled, ~labelled):
             rows = np.flatnonzero(marks)
-            dealt = np.arange(len(rows)) % self.n_splits
-            fold[rows] = rng.permutation(dealt) if self.shuffle else np.sort(dealt)
+            numbers = np.arange(len(rows)) % self.n_splits
+            fold[rows] = rng.permutation(numbers) if self.shuffle else np.sort(numbers)
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """How many folds there are."""
+        """The number of folds."""
         return self.n_splits
 
 
 class PUScorer:
-    """A figure of :mod:`pulab.metrics` as a scorer: ``scorer(estimator, X, s)``, more is better.
+    """A metric of :mod:`pulab.metrics` as a scorer: ``scorer(estimator, X, s)``; more is better.
 
     Parameters
     ----------
     metric : str
         A key of ``pulab.metrics.METRICS``. Risks are negated.
     prior : float or None
-        The share of positives in the population. None: what the estimator was told or found (``prior_``).
+        The share of positives in the population. None: the estimator's ``prior_``.
     scenario : {"case-control", "single-sample"} or None
-        None: the estimator's, or "case-control" where it has none.
+        None: the estimator's, or "case-control" if it has none.
 
     Examples
     --------
@@ -107,26 +104,26 @@ class PUScorer:
     def _prior(self, estimator: Any) -> float | None:
         prior = self.prior if self.prior is not None else getattr(estimator, "prior_", None)
         if prior is None and METRICS[self.metric].needs_prior:
-            raise InputError(f"{self.metric} needs the prior, and the estimator has none. Pass prior=… to the scorer.")
+            raise InputError(f"{self.metric} needs the prior, but the estimator has none. Pass prior=… to the scorer.")
         return prior
 
 
 def _last(estimator: Any) -> Any:
-    """The classifier itself: the winner of a search, the last step of a pipeline."""
+    """The classifier itself: the best one of a search, the last step of a pipeline."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     return estimator[-1] if hasattr(estimator, "steps") else estimator
 
 
-def _values(estimator: Any, X: Any, of: str) -> NDArray[np.float64]:
-    """Decisions, scores or logits of an estimator, from whichever of its methods gives them."""
+def _values(estimator: Any, X: Any, of: str) -> Array:
+    """Decisions, scores or logits of an estimator."""
     if of == "decisions":
         predicted = np.asarray(estimator.predict(X))
         return np.asarray(predicted == estimator.classes_[-1], dtype=np.float64)
     return logits_of(estimator, X)
 
 
-def logits_of(estimator: Any, X: Any) -> NDArray[np.float64]:
-    """Log-odds of the positive class by any classifier; where it has only probabilities, from these."""
+def logits_of(estimator: Any, X: Any) -> Array:
+    """Log-odds of the positive class by any classifier, computed from probabilities if it has no decision function."""
     if hasattr(estimator, "decision_function"):
         return np.asarray(estimator.decision_function(X), dtype=np.float64)
     share = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]

@@ -1,8 +1,8 @@
-"""Models on disk, of which nothing is run when they are loaded.
+"""Models on disk. Loading a model runs no code from its files.
 
-A model is a folder: ``model.json`` says what it is and carries the checksum of every other file, arrays are in
-``arrays.safetensors``, trees as their library writes them, and what scikit-learn and skrub fitted in skops files, which
-may hold the types of a fixed list and no others. There is no pickle, and no other way in where one of these fails.
+A model is a folder. ``model.json`` describes it and holds the checksum of every other file. Arrays are in
+``arrays.safetensors``, and trees in their library's own format. Parts fitted by scikit-learn and skrub are in skops
+files, which may hold only types of a fixed list. There is no pickle and no fallback.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ from pulab.errors import InputError, ModelFileError, in_one_line
 
 FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
-OURS = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")  # files of a model
-Array = NDArray[Any]
+AnyArray = NDArray[Any]
+MODEL_FILES = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")
 
-# What skrub's preprocessing of tables and the usual base learners are made of, beyond the types of numpy, scipy and
-# scikit-learn that skops knows. None of them runs code when it is loaded; trees are looked through before use.
+# The types of skrub's preprocessing and of the usual base learners, beyond those of numpy, scipy and scikit-learn that
+# skops knows. None of them runs code when it is loaded. Trees are checked before use.
 TRUSTED = (
     "collections.OrderedDict",
     "lightgbm.basic.Booster",
@@ -73,13 +73,13 @@ TRUSTED = (
 
 
 def save_model(model: Any, folder: str | Path) -> Path:
-    """Write a fitted classifier of pulab to a folder: all of it, or nothing.
+    """Save a fitted classifier to a folder. Either all files are written or none.
 
     Parameters
     ----------
     model : classifier of pulab, fitted
     folder : path
-        A new folder, or one that holds a model, which is replaced.
+        A new folder, or the folder of a saved model, which is replaced.
 
     Examples
     --------
@@ -91,8 +91,8 @@ def save_model(model: Any, folder: str | Path) -> Path:
     >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=100, random_state=0)
     >>> clf = ElkanNotoClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = load_model(save_model(clf, f"{folder}/model"))
-    >>> bool((again.predict_proba(digits.X_test) == clf.predict_proba(digits.X_test)).all())
+    ...     loaded = load_model(save_model(clf, f"{folder}/model"))
+    >>> bool((loaded.predict_proba(digits.X_test) == clf.predict_proba(digits.X_test)).all())
     True
     """
     content = Content()
@@ -101,13 +101,13 @@ def save_model(model: Any, folder: str | Path) -> Path:
 
 
 def load_model(folder: str | Path, *, module: Any = None) -> Any:
-    """The classifier that a folder holds. Nothing of it is run as code.
+    """Load the classifier in a folder. No code from its files is run.
 
     Parameters
     ----------
     folder : path
     module : nn.Module or function that makes one, optional
-        For a network that was fitted with ``module=…``: files carry its weights, not its code.
+        The module of a network that was fitted with ``module=…``: the files hold its weights, not its code.
     """
     document, content = read_folder(Path(folder), "classifier")
     with damage_is_told(Path(folder)):
@@ -117,13 +117,14 @@ def load_model(folder: str | Path, *, module: Any = None) -> Any:
 
 
 def check_scores(model: Any) -> None:
-    """Refuse a model that cannot score a row of zeros: its file says things that do not go together."""
+    """Refuse a model that cannot score a row of zeros: the contents of its files do not fit together."""
     if math.prod(model.row_shape_) > 2**26:
-        raise ModelFileError(f"it speaks of rows of shape {model.row_shape_}")
+        raise ModelFileError(f"its rows have the shape {model.row_shape_}")
     rows = np.zeros((2, *model.row_shape_))
     shares = np.asarray(model.predict_proba(rows))
-    if len(model.predict(rows)) != 2 or not 0 < getattr(model, "prior_", 0.5) < 1:
-        raise ModelFileError("its classes or its prior make no sense")
+    prior = getattr(model, "prior_", None)  # some methods have none
+    if len(model.predict(rows)) != 2 or not (prior is None or 0 < prior < 1):
+        raise ModelFileError("its classes or its prior are invalid")
     if shares.shape != (2, 2) or not ((shares >= 0) & (shares <= 1)).all():
         raise ModelFileError(f"it gives probabilities such as {shares.ravel()[:2].tolist()}")
 
@@ -134,7 +135,7 @@ def check_scores(model: Any) -> None:
 def write_folder(
     folder: Path, document: Mapping[str, Any], content: "Content", extra: Mapping[str, bytes] | None = None
 ) -> Path:
-    """Write a model beside its place, see it onto the disk, then put it there; ``extra`` files go with it."""
+    """Write a model and ``extra`` files to a temporary folder, flush them to the disk, then move the folder."""
     from safetensors.numpy import save as save_arrays
 
     files = {ARRAYS: save_arrays(content.arrays), **content.blobs}
@@ -156,23 +157,24 @@ def write_folder(
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a place where no model can be written, before any work is done for it."""
-    folder = folder.resolve()  # what a link points to, not the link
+    """Refuse a folder where no model can be written. Call it before long work."""
+    folder = folder.resolve()  # the target of a link
     if not folder.parent.is_dir():
-        raise InputError(f"the model's folder must lie in one that is there, got {folder}. Make {folder.parent} first.")
+        raise InputError(
+            f"the model's folder must lie in one that is there, got {folder}. Create {folder.parent} first."
+        )
     if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there and is no model of pulab's. Name another folder; this one stays as it is.")
-    if folder.is_mount():
-        raise InputError(f"{folder} is where a disk is mounted, and cannot be replaced. Name a folder in it.")
+        raise InputError(f"{folder} exists and is no model of pulab's. Name another folder; this one is not changed.")
     if (folder.parent / DOCUMENT).is_file():
         raise InputError(f"{folder} would lie within a model. Name a folder elsewhere.")
-    strangers = [path.name for path in folder.iterdir() if not OURS.fullmatch(path.name)] if folder.is_dir() else []
+    inside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    strangers = [name for name in inside if not MODEL_FILES.fullmatch(name)]
     if strangers:
         raise InputError(f"{folder} holds {strangers[0]!r} beside a model. Name another folder, or move that file.")
     try:
         _folder_beside(folder).rmdir()
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}. Name a folder elsewhere.") from None
+        raise InputError(f"{folder} cannot be created: {error.strerror}. Name a folder elsewhere.") from None
 
 
 def _folder_beside(place: Path) -> Path:
@@ -181,7 +183,7 @@ def _folder_beside(place: Path) -> Path:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its place when all went well, and goes when not."""
+    """A temporary folder to fill. It is moved to its place at the end, or deleted after an error."""
     check_folder(folder)
     place = folder.resolve()
     beside = _folder_beside(place)
@@ -201,19 +203,18 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], "Content"]:
-    """What a model's files hold, once their checksums are right."""
+    """The contents of a model's files, after a check of their checksums."""
     from safetensors.numpy import load as load_arrays
 
     path = folder / DOCUMENT
     if not path.is_file():
-        raise ModelFileError(f"{folder} holds no model: there is no {DOCUMENT} in it. Name a folder that pulab wrote.")
+        raise ModelFileError(f"{folder} holds no model: it has no {DOCUMENT}. Name a folder that pulab wrote.")
     with damage_is_told(folder):
         document = json.loads(path.read_bytes())
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             written = document.get("format") if isinstance(document, dict) else None
-            raise ModelFileError(f"{DOCUMENT} says format {written!r}, and this pulab reads {FORMAT}")
-        told = document.pop("checksum", None)
-        if told != _checksum(_canonical(document)):
+            raise ModelFileError(f"{DOCUMENT} has format {written!r}, and this pulab reads {FORMAT}")
+        if document.pop("checksum", None) != _checksum(_canonical(document)):
             raise ModelFileError(f"{DOCUMENT} has been changed since it was written")
         if document.get("kind") != kind:
             raise ModelFileError(f"it holds a {document.get('kind')}, not a {kind}")
@@ -226,20 +227,19 @@ def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], "Content"]:
 
 @contextmanager
 def damage_is_told(folder: Path) -> Iterator[None]:
-    """Whatever goes wrong while a model's files are read, said in one line."""
+    """Turn any error while a model's files are read into one of one line."""
     try:
         yield
-    except InputError:  # what the caller can mend, such as a missing module
+    except InputError:  # the caller can correct it, for example a missing module
         raise
     except Exception as error:
-        reason = in_one_line(error)
-        line = f"the model in {folder} cannot be read: {reason}. Fit it again, or copy it anew."
+        line = f"the model in {folder} cannot be read: {in_one_line(error)}. Fit it again, or copy it again."
         raise ModelFileError(line) from error
 
 
 def _plain(name: Any) -> str:
     if not isinstance(name, str) or Path(name).name != name:
-        raise ModelFileError(f"{name!r} is no name of a file in the folder")
+        raise ModelFileError(f"{name!r} is not the name of a file in the folder")
     return name
 
 
@@ -256,13 +256,13 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
 
 @dataclass
 class Content:
-    """Values as JSON, and the arrays and files that it points to."""
+    """The arrays and files that packed values refer to."""
 
-    arrays: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, AnyArray] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     def pack(self, value: Any) -> Any:
-        """A value as JSON: plain ones as they are, all others as ``{kind: …}``."""
+        """A value as JSON. Plain values stay as they are; all others become ``{kind: …}``."""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
@@ -284,13 +284,13 @@ class Content:
         return KINDS[kind][2](self, inner, module)
 
     def add(self, ending: str, raw: bytes) -> str:
-        """Keep a file under a name of its own."""
+        """Add a file and return its new name."""
         name = f"part-{len(self.blobs)}.{ending}"
         self.blobs[name] = raw
         return name
 
 
-def _pack_array(content: Content, value: Array) -> Any:
+def _pack_array(content: Content, value: AnyArray) -> Any:
     if value.dtype.kind in "OUS":
         return {"values": value.tolist(), "kind": value.dtype.kind}
     name = f"array-{len(content.arrays)}"
@@ -298,7 +298,7 @@ def _pack_array(content: Content, value: Array) -> Any:
     return name
 
 
-def _unpack_array(content: Content, inner: Any, module: Any) -> Array:
+def _unpack_array(content: Content, inner: Any, module: Any) -> AnyArray:
     if isinstance(inner, str):
         return content.arrays[inner]
     return np.array(inner["values"], dtype=object if inner["kind"] == "O" else None)
@@ -313,7 +313,7 @@ def _pack_network(content: Content, module: Any) -> Any:
 
 
 def _pack_object(content: Content, value: Any) -> Any:
-    """A classifier or a part of one, by the name of its class and its attributes."""
+    """A classifier or a part of one: the name of its class, and its attributes."""
     state = dict(vars(value))
     if hasattr(value, "row_shape_") and hasattr(value, "module"):
         state["module"] = None if value.module is None else "given"
@@ -335,7 +335,7 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     if "module" in state:
         if state["module"] is not None and module is None:
             raise InputError(
-                "this model was fitted with a module of the caller's, whose code no file carries. Pass module=…."
+                "this model was fitted with a module of your own, and the files do not hold its code. Pass module=…."
             )
         value.module = module if state["module"] is not None else None
         value.device_ = _cpu()
@@ -344,8 +344,11 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     return value
 
 
-def _network(classifier: Any, state: dict[str, Array]) -> Any:
-    """The classifier's network with these weights. Our own is made without memory first: a file may lie about sizes."""
+def _network(classifier: Any, state: dict[str, AnyArray]) -> Any:
+    """The classifier's network with these weights.
+
+    Our own networks are first created without memory, since a file may claim false sizes.
+    """
     import torch
 
     with torch.device("meta") if classifier.module is None else nullcontext():
@@ -353,7 +356,7 @@ def _network(classifier: Any, state: dict[str, Array]) -> Any:
     tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
     net.load_state_dict(tensors, strict=True, assign=True)
     net.eval()
-    if len(classifier.row_shape_) == 3:  # files know of no order but the default one
+    if len(classifier.row_shape_) == 3:  # files store arrays in the default memory order only
         from pulab.training import use_channels_last
 
         with torch.no_grad():
@@ -368,7 +371,7 @@ def _cpu() -> Any:
 
 
 def _class_of(name: Any) -> Any:
-    """The class that a file names; only pulab's own can be."""
+    """The class that a file names. Only pulab's own classes are allowed."""
     from pulab import estimators
 
     parts = {cls.__name__: cls for cls in (PUCalibrator, Scaler)}
@@ -378,7 +381,7 @@ def _class_of(name: Any) -> Any:
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether a value is of a class that can be named in a file."""
+    """Whether the class of a value can be named in a file."""
     try:
         return type(value) is _class_of(type(value).__name__)
     except ModelFileError:
@@ -390,7 +393,7 @@ def _all_fitted(values: list[Any]) -> bool:
 
 
 def _is_fitted_elsewhere(value: Any) -> bool:
-    """Whether scikit-learn or skrub made it, or a list of such."""
+    """Whether it is an estimator of scikit-learn or skrub, or a list of such."""
     if isinstance(value, list):
         return _all_fitted(value)
     return hasattr(value, "get_params") and not type(value).__module__.startswith("pulab.")
@@ -402,7 +405,7 @@ def _pack_skops(content: Content, value: Any) -> str:
     raw = dumps(value, compression=ZIP_DEFLATED)
     unknown = sorted(set(get_untrusted_types(data=raw)) - set(TRUSTED))
     if unknown:
-        raise InputError(f"a model that holds {', '.join(unknown)} cannot be saved: such types are not loaded back.")
+        raise InputError(f"a model that holds {', '.join(unknown)} cannot be saved: these types cannot be loaded.")
     return content.add("skops", raw)
 
 
@@ -415,7 +418,7 @@ def _unpack_skops(content: Content, name: str, module: Any) -> Any:
 
 
 def _check_trees(value: Any) -> None:
-    """Refuse trees that point outside themselves or back: scikit-learn would follow them without looking."""
+    """Refuse trees whose nodes point outside the tree or back: scikit-learn would follow them unchecked."""
     if isinstance(value, np.ndarray | list | tuple):
         for item in value if not isinstance(value, np.ndarray) or value.dtype == object else ():
             _check_trees(item)
@@ -430,13 +433,13 @@ def _check_trees(value: Any) -> None:
             _check_trees(item)
 
 
-def _check_nodes(left: Array, right: Array, feature: Array, is_leaf: Array, n_features: int | None) -> None:
+def _check_nodes(left: AnyArray, right: AnyArray, feature: AnyArray, is_leaf: AnyArray, n_features: int | None) -> None:
     inner = np.flatnonzero(~is_leaf)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not ((child > inner) & (child < len(left))).all():
             raise ModelFileError("a tree in it is no tree")
     if not ((feature[inner] >= 0) & (feature[inner] < (n_features or np.inf))).all():
-        raise ModelFileError("a tree in it asks for features that there are not")
+        raise ModelFileError("a tree in it uses features that do not exist")
 
 
 def _unpack_lightgbm(content: Content, name: str, module: Any) -> Any:
@@ -448,28 +451,28 @@ def _unpack_lightgbm(content: Content, name: str, module: Any) -> Any:
 
 
 def check_lightgbm(text: str) -> None:
-    """Refuse a text whose trees are not whole or point outside themselves or back: LightGBM would crash on it."""
+    """Refuse a text with incomplete trees, or with nodes that point outside the tree or back: LightGBM would crash."""
     head, *trees = re.split(r"(?m)^Tree=", text)
-    known = dict(re.findall(r"(?m)^(\w+)=(.*)$", head))
-    sizes = [int(size) for size in known["tree_sizes"].split()]
+    header = dict(re.findall(r"(?m)^(\w+)=(.*)$", head))
+    sizes = [int(size) for size in header["tree_sizes"].split()]
     starts = [match.start() for match in re.finditer(r"(?m)^Tree=", text)]
     ends = [start + size for start, size in zip(starts, sizes, strict=True)]
     if ends[:-1] != starts[1:] or (ends and not text[ends[-1] :].startswith("end of trees")):
         raise ModelFileError("its trees are cut off")
     for tree in trees:
-        of = dict(re.findall(r"(?m)^(\w+)=(.*)$", tree))
-        n_leaves = int(of["num_leaves"])
+        fields = dict(re.findall(r"(?m)^(\w+)=(.*)$", tree))
+        n_leaves = int(fields["num_leaves"])
         inner = np.arange(n_leaves - 1)
-        if not np.isfinite(np.array(of["leaf_value"].split(), dtype=float)).all():
-            raise ModelFileError("a tree in it has leaves that are no numbers")
+        if not np.isfinite(np.array(fields["leaf_value"].split(), dtype=float)).all():
+            raise ModelFileError("a tree in it has leaves that are not finite numbers")
         for side in ("left_child", "right_child"):
-            child = np.array(of.get(side, "").split(), dtype=np.int64)
+            child = np.array(fields.get(side, "").split(), dtype=np.int64)
             is_leaf = (child < 0) & (~child < n_leaves)
             if len(child) != len(inner) or not (is_leaf | ((child > inner) & (child < len(inner)))).all():
                 raise ModelFileError("a tree in it is no tree")
-        feature = np.array(of.get("split_feature", "").split(), dtype=np.int64)
-        if len(feature) != len(inner) or not ((feature >= 0) & (feature <= int(known["max_feature_idx"]))).all():
-            raise ModelFileError("a tree in it asks for features that there are not")
+        feature = np.array(fields.get("split_feature", "").split(), dtype=np.int64)
+        if len(feature) != len(inner) or not ((feature >= 0) & (feature <= int(header["max_feature_idx"]))).all():
+            raise ModelFileError("a tree in it uses features that do not exist")
 
 
 def _unpack_xgboost(content: Content, name: str, module: Any) -> Any:
@@ -484,11 +487,11 @@ def _comes_from(package: str) -> Callable[[Any], bool]:
     return lambda value: type(value).__module__.startswith(f"{package}.") and type(value).__name__ == "Booster"
 
 
-# kind: (whether a value is of it, how it is packed, how it is unpacked)
+# kind: (whether a value is of this kind, its packing function, its unpacking function)
 KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., Any]]] = {
     "float": (
         lambda v: isinstance(v, float),
-        lambda content, v: str(v),  # NaN and infinity, which JSON does not have
+        lambda content, v: str(v),  # NaN and infinity: JSON has neither
         lambda content, inner, module: float(inner),
     ),
     "tuple": (

@@ -92,7 +92,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
         (("prior", table, "--label", "plan"), "--positive"),
         (("score", str(tmp_path / "mine"), table, "--out", table), "write over what is read"),
         (("score", str(tmp_path / "mine"), table, "--out", str(tmp_path / "pipe.csv")), "must be a file"),
-        (("fit", table, "--label", "churned", "--out", str(tmp_path / ("x" * 250))), "cannot be made"),
+        (("fit", table, "--label", "churned", "--out", str(tmp_path / ("x" * 250))), "cannot be created"),
         (("fit", table, "--label", "churned", "--out", str(tmp_path / "model.json" / "in")), "must lie in one that is"),
     ]
     for words, message in calls:

@@ -9,7 +9,6 @@ import pickle
 import shutil
 import tarfile
 import threading
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from pulab.errors import DataFormatError, DataNotFoundError
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """An empty $PULAB_DATA and an empty cache, and no way out."""
+    """An empty $PULAB_DATA, an empty cache, and addresses where nothing can be downloaded."""
     data, cache = tmp_path / "data", tmp_path / "cache"
     data.mkdir()
     monkeypatch.setenv("PULAB_DATA", str(data))
@@ -39,7 +38,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(text, "NEWS_COUNTS", {"train": 3, "test": 2})
     monkeypatch.setattr(tabular, "UCI_URL", "http://127.0.0.1:9/")
     monkeypatch.setattr(tabular, "UCI_ROWS", {name: content.count("\n") for name, content in UCI_FILES.items()})
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
     return data, cache
 
 
@@ -106,7 +104,7 @@ def test_damaged_mnist_is_refused(folders: tuple[Path, Path], damage: str) -> No
     path.write_bytes(
         {"torn": whole[:-9], "not gzip": b"hello", "wrong sizes": gzip.compress(b"\0\0\x08\x01\0\0")}[damage]
     )
-    with pytest.raises(DataFormatError, match=r"train-labels-idx1-ubyte.gz .* fetch it anew"):
+    with pytest.raises(DataFormatError, match=r"train-labels-idx1-ubyte.gz .* download it again"):
         load_mnist()
 
 
@@ -203,7 +201,7 @@ def test_download_with_a_wrong_checksum_leaves_nothing(folders: tuple[Path, Path
     assert not list(folders[1].rglob("file.bin"))
 
 
-def test_a_file_without_a_known_checksum_must_stay_as_it_came(
+def test_a_download_without_a_known_checksum_must_not_change(
     folders: tuple[Path, Path], server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = fetching.Source("some/file.bin", server, None)
@@ -231,7 +229,7 @@ def test_a_download_that_ends_early_leaves_nothing(
     assert not list(folders[1].rglob("file.bin*"))
 
 
-def test_of_several_files_one_error_names_all_that_are_lacking(folders: tuple[Path, Path]) -> None:
+def test_of_several_files_one_error_names_all_that_are_missing(folders: tuple[Path, Path]) -> None:
     sources = [fetching.Source(f"some/{name}", f"http://127.0.0.1:9/{name}", None) for name in ("a", "b", "c")]
     (folders[0] / "some").mkdir()
     (folders[0] / "some" / "b").touch()
@@ -264,23 +262,18 @@ def write_news(folder: Path) -> None:
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize("form", ["folder", "archive", "scikit-learn"])
-def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["folder", "archive"])
+def test_20news_is_read_from_a_folder_and_from_an_archive(
+    form: str, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     write_news(tmp_path / "raw")
     if form == "folder":
         write_news(folders[0] / "20news-bydate")
-    elif form == "archive":
+    else:
         folders[1].mkdir()
         with tarfile.open(folders[1] / "20news-bydate.tar.gz", "w:gz") as tar:
             for part in ("train", "test"):
                 tar.add(tmp_path / "raw" / f"20news-bydate-{part}", f"20news-bydate-{part}")
-    else:
-        from sklearn.datasets import load_files
-
-        parts = ("train", "test")
-        kept = {p: load_files(tmp_path / "raw" / f"20news-bydate-{p}", encoding="latin1") for p in parts}
-        (tmp_path / "scikit-learn").mkdir()
-        (tmp_path / "scikit-learn" / "20news-bydate_py3.pkz").write_bytes(zlib.compress(pickle.dumps(kept)))
     split = load_20news()
     assert split.X_train.tolist() == ["From: b\n\nno gods", "", "From: a\n\nmedicine é"]  # by group, then by name
     assert split.y_train.tolist() == [1, 1, 0]
@@ -288,7 +281,7 @@ def test_20news_is_read_from_every_place(form: str, folders: tuple[Path, Path], 
     assert load_20news(positive=["sci.med", 19]).y_test.tolist() == [0, 1]
 
 
-def test_20news_that_cannot_be_had(folders: tuple[Path, Path]) -> None:
+def test_missing_and_damaged_20news(folders: tuple[Path, Path]) -> None:
     with pytest.raises(DataNotFoundError, match=r"20news-bydate\.tar\.gz is not on this machine"):
         load_20news()
     for bad in ("sci.med", 3, [20], ["sci.fi"], [], range(20), [[1]]):
@@ -312,7 +305,7 @@ def test_real_20news() -> None:
     split = load_20news()
     assert (len(split.X_train), len(split.X_test)) == (11_314, 7_532)
     assert split.y_train.mean() == pytest.approx(0.5648, abs=1e-4)
-    assert len(CountVectorizer().fit(split.X_train).vocabulary_) == 130_107  # as scikit-learn's documentation has it
+    assert len(CountVectorizer().fit(split.X_train).vocabulary_) == 130_107  # as in scikit-learn's documentation
 
 
 def test_uci_tables_as_arrays_and_as_frames(folders: tuple[Path, Path]) -> None:
@@ -339,10 +332,10 @@ def test_uci_tables_as_arrays_and_as_frames(folders: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda text: text[: len(text) // 2], "must hold 8 lines of 58 values"),
-        (lambda text: text.replace(",0,", ",", 1), "must hold 8 lines of 58 values"),
-        (lambda text: text.replace("0.5", "some", 1), "holds a word for a number"),
-        (lambda text: text.replace("0.5", "nan", 1), "holds a word for a number"),
+        (lambda text: text[: len(text) // 2], "must hold 8 lines of 58 comma-separated values"),
+        (lambda text: text.replace(",0,", ",", 1), "must hold 8 lines of 58 comma-separated values"),
+        (lambda text: text.replace("0.5", "some", 1), "holds a text for a number"),
+        (lambda text: text.replace("0.5", "nan", 1), "holds a text for a number"),
         (lambda text: text.replace("7,1", "7,2"), "spam must be one of 0, 1, got 2"),
         (lambda text: text.encode() + b"\xff", "cannot be read"),
     ],

@@ -71,7 +71,7 @@ def test_single_sample_shifts_the_share_in_u() -> None:
         ({"y": Y + 1}, "0 and 1"),
     ],
 )
-def test_bad_wishes(change: dict[str, object], message: str) -> None:
+def test_bad_input(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_pu(**{"X": X, "y": Y, "n_labeled": 10, **change})
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -16,23 +17,33 @@ from pulab.report.tables import by_dataset, cells, markdown
 
 
 def rows() -> list[dict[str, Any]]:
-    made = []
+    demo = []
     for method, errors in (("joint", (1.0, 2.0, 6.0)), ("nnpu", (4.0, 4.0, 4.0))):
         for error in errors:
             epochs = range(1, 6)
-            made.append(
+            demo.append(
                 {
                     "dataset": "digits",
                     "method": method,
                     "test_error": error,
                     "recovery_error": 2 * error,
                     "history": {"loss": [1 / epoch for epoch in epochs], "val_risk": [0.2] * 5},
+                    "sigma_history": {},
+                    "settings": {},
                     "label_histogram": [[10 - epoch] + [0] * 18 + [epoch] for epoch in epochs],
                     "best_epoch": 3,
                     "sampling": {"n_labeled": 50, "n_unlabeled": 1000},
                 }
             )
-    return made
+    return demo
+
+
+LOADS = re.compile(r"""(?:src|href)=["'](?!#|data:)|url\((?!['"]?#)|@import|<link|fetch\(|import\(""")
+
+
+def readings(page: str) -> list[Any]:
+    """The values that each chart of a page shows under the pointer."""
+    return [json.loads(unescape(text)) for text in re.findall(r"data-readings='([^']*)'", page)]
 
 
 def test_cells() -> None:
@@ -54,10 +65,20 @@ def test_markdown_table() -> None:
 def test_the_page_stands_alone() -> None:
     page = demo_page(rows())
     assert "3.00 ± 2.65" in page
-    assert page.count("<svg") == 4
-    fetched = re.findall(r"""(?:src|href)=["'](?!#|data:)([^"']*)|url\((?!['"]?#)([^)]*)|<script|@import|<link""", page)
-    assert not fetched
-    assert demo_page([row for row in rows() if row["method"] == "nnpu"]).count("<svg") == 2
+    assert not LOADS.findall(page)
+    loss, risk, labels = readings(page)
+    assert loss[1] == [25, "epoch 2", ["joint 0.5 ± 0", "nnpu 0.5 ± 0"]]
+    assert risk[4] == [100, "epoch 5", ["joint 0.2 ± 0", "nnpu 0.2 ± 0"]]
+    assert labels[2] == [50, "epoch 3", ["label above 0.9: 30%", "label below 0.1: 70%"]]
+    assert len(readings(demo_page([row for row in rows() if row["method"] == "nnpu"]))) == 2
+
+
+def test_the_heat_map_has_a_place_for_every_epoch_and_label() -> None:
+    places = re.findall(r'<path class="area joint shade-(\d+)" d="([^"]*)"', demo_page(rows()))
+    assert [int(shade) for shade, _ in places] == [4, 5, 6, 7, 8, 9, 10]  # the rounded up roots of .1 to .9, times ten
+    assert sum(path.count("Z") for _, path in places) == 2 * 5
+    lowest = dict(places)["10"]  # nine of ten rows have the lowest label in the first epoch
+    assert lowest.startswith("M0.0,100.0v-5.0H20.0")
 
 
 def paper_rows(specs: Any, errors: list[float], risk: float) -> list[dict[str, Any]]:
@@ -76,10 +97,10 @@ def paper_rows(specs: Any, errors: list[float], risk: float) -> list[dict[str, A
 def test_the_papers_cells_are_all_known() -> None:
     """Twelve cells in each of Tables 1 to 3 and fifteen in Table 4, besides the tuned setting."""
     for table, count in ((1, 12), (2, 12), (3, 12), (4, 15)):
-        found = results(table_cells(table), [])
-        assert len([result for result in found if result.setting == "paper"]) == count
-        assert all(result.paper_mean > 3 for result in found)
-        assert {(r.dataset, r.features) for r in found if r.features} <= {("20news", "minilm")}
+        cells = results(table_cells(table), [])
+        assert len([result for result in cells if result.setting == "paper"]) == count
+        assert all(result.paper_mean > 3 for result in cells)
+        assert {(r.dataset, r.features) for r in cells if r.features} <= {("20news", "minilm")}
     elmo = results(table_cells(2, features="elmo"), [])
     assert {result.features for result in elmo if result.dataset == "20news"} == {"elmo"}
 
@@ -105,7 +126,7 @@ def test_tuned_is_chosen_by_validation_risk_over_the_trials_that_all_points_have
     assert choices(cells, rows[:-2]) == []
 
 
-def test_table_1_is_tuned_to_what_the_committed_rows_choose() -> None:
+def test_table_1_uses_the_point_that_the_committed_rows_choose() -> None:
     rows = rows_of(table_runs(1, 2), committed_rows())
     tuned = [r for t in (1, 2) for r in results(table_cells(t), rows) if (r.setting, r.init) == ("tuned", "prior")]
     assert [r._replace(table=2) for r in tuned[:4]] == tuned[4:]
@@ -114,41 +135,41 @@ def test_table_1_is_tuned_to_what_the_committed_rows_choose() -> None:
 
 def figure_rows() -> list[dict[str, Any]]:
     """Two trials of each method on MNIST, three epochs; PUbN's first training has a history of its own."""
-    made = []
+    trials = []
     for spec in figure_2(trials=2):
         if spec.dataset == "mnist":
             shape = {"dataset": spec.dataset, "method": spec.method, "spec": spec.digest}
             loss = {"loss": [3.0 + spec.seed, 2.0, 1.0]}
             first = {"loss": [9.0, 8.0, 7.0]} if spec.method == "pubn-n" else {}
             e_start = 2 if spec.method == "joint" else None
-            made.append({**shape, "history": loss, "sigma_history": first, "settings": {"e_start": e_start}})
-    return made
+            trials.append({**shape, "history": loss, "sigma_history": first, "settings": {"e_start": e_start}})
+    return trials
 
 
 def test_figure_2() -> None:
     """Mean and deviation over trials, both trainings of PUbN, and where the labels begin to move."""
-    specs, found = figure_2(trials=2), figure_rows()
-    points = json.loads(show("paper-figure-2", specs, found, "json", trials=2))
+    specs, rows = figure_2(trials=2), figure_rows()
+    points = json.loads(show("paper-figure-2", specs, rows, "json", trials=2))
     assert len(points) == 4 * 3
     first = [p for p in points if p["epoch"] == 1]
     assert [(p["method"], p["training"]) for p in first] == [("nnpu", 1), ("pubn-n", 1), ("pubn-n", 2), ("joint", 1)]
     assert [(p["mean"], p["n"]) for p in first] == [(3.5, 2), (9.0, 2), (3.5, 2), (3.5, 2)]
     assert first[0]["std"] == pytest.approx(0.5**0.5)
-    alone = json.loads(show("paper-figure-2", figure_2(trials=1), found, "json", trials=1))
+    alone = json.loads(show("paper-figure-2", figure_2(trials=1), rows, "json", trials=1))
     assert {(p["std"], p["n"]) for p in alone} == {(None, 1)}
-    assert "| 3.000 | 2.000 | 1.000 | 1 |" in str(show("paper-figure-2", figure_2(trials=1), found, "md", trials=1))
-    text = str(show("paper-figure-2", specs, found, "md", trials=2))
+    assert "| 3.000 | 2.000 | 1.000 | 1 |" in str(show("paper-figure-2", figure_2(trials=1), rows, "md", trials=1))
+    text = str(show("paper-figure-2", specs, rows, "md", trials=2))
     assert "| mnist | joint | 3.500 ± 0.707 | 2.000 ± 0.000 | 1.000 ± 0.000 | 2 |" in text
-    assert str(show("paper-figure-2", specs, found, "csv", trials=2)).count("\n") == 13
-    assert str(show("paper-figure-2", specs, found, "svg", trials=2)).startswith("<svg")
-    assert bytes(show("paper-figure-2", specs, found, "png", trials=2)).startswith(b"\x89PNG")  # type: ignore[arg-type]
+    assert str(show("paper-figure-2", specs, rows, "csv", trials=2)).count("\n") == 13
+    assert str(show("paper-figure-2", specs, rows, "svg", trials=2)).startswith("<svg")
+    assert bytes(show("paper-figure-2", specs, rows, "png", trials=2)).startswith(b"\x89PNG")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("panels", [1, 2, 4])
 def test_the_legend_lies_inside_the_figure(panels: int) -> None:
-    methods = (("nnpu", 1), ("pubn-n", 1), ("pubn-n", 2), ("joint", 1))
+    methods = (("nnpu", 1, 1), ("pubn-n", 1, 2), ("pubn-n", 2, 2), ("joint", 1, 1))
     names = ["mnist", "20news", "cifar10-vehicles", "cifar10-mammals"][:panels]
-    curves = [Curve(name, None, method, n, 2, [2.0, 1.0], [0.1, 0.1], 1) for name in names for method, n in methods]
+    curves = [Curve(name, None, *method, 2, [2.0, 1.0], [0.1, 0.1], 1) for name in names for method in methods]
     figure = draw_figure_2(curves)
     figure.draw_without_rendering()
     legend = figure.legends[0].get_window_extent()
@@ -179,9 +200,9 @@ def test_other_features_than_the_papers_are_named_and_not_judged() -> None:
         ((2, "tuned"), 10.1, [11.0, 12.0], "met"),  # at most our standard error, 0.4 / 2, above it
         ((2, "tuned"), 10.3, [11.0, 12.0], "missed"),
         ((2, "tuned"), 9.9, [11.0, 9.8], "missed"),  # not below every rival
-        ((2, "tuned"), 9.9, [11.0, None], ""),  # who knows
-        ((2, "tuned"), 9.9, [11.0], ""),  # one of them was not asked for
-        ((2, "tuned"), 10.3, [], "missed"),  # whatever they are
+        ((2, "tuned"), 9.9, [11.0, None], ""),  # the other has no rows
+        ((2, "tuned"), 9.9, [11.0], ""),  # the other is not shown
+        ((2, "tuned"), 10.3, [], "missed"),  # whatever the rivals reach
     ],
 )
 def test_a_missed_aim_is_called_so(place: tuple[int, str], mean: float, rivals: list[float | None], aim: str) -> None:
@@ -197,7 +218,16 @@ def test_a_missed_aim_is_called_so(place: tuple[int, str], mean: float, rivals: 
 
 def test_the_figures_page_stands_alone() -> None:
     page = str(show("paper-figure-2", figure_2(trials=2), figure_rows(), "html", trials=2))
-    assert '"eStart": 2' in page
-    assert "pubn-n, first training" in page
+    assert page.count("labels begin to move") == 1
+    assert '<i class="swatch dashed"></i>pubn-n, first training' in page
+    assert page.count('class="line pubn-n dashed"') == page.count('class="line pubn-n"') == 1
     assert "3.500 ± 0.707" in page
-    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)|url\((?!['"]?#)|@import|<link|fetch\(|import\(""", page)
+    (mnist,) = readings(page)
+    lines = [
+        "nnpu 3.5 ± 0.71",
+        "pubn-n, first training 9 ± 0",
+        "pubn-n, second training 3.5 ± 0.71",
+        "joint 3.5 ± 0.71",
+    ]
+    assert mnist[0] == [0, "epoch 1", lines]
+    assert not LOADS.findall(page)

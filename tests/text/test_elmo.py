@@ -1,4 +1,4 @@
-"""ELMo against what AllenNLP computes with the same weights, and against itself."""
+"""ELMo against AllenNLP's results with the same weights, and against itself."""
 
 import json
 import shutil
@@ -35,9 +35,9 @@ def test_token_vectors_are_allennlps(bilm: BiLM) -> None:
     with h5py.File(REFERENCE / "elmo_token_embeddings.hdf5") as file:
         expected = np.asarray(file["embedding"])
     with torch.inference_mode():
-        found = bilm.tokens(torch.tensor([character_ids(word) for word in words])).numpy()
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 2e-6
+        vectors = bilm.tokens(torch.tensor([character_ids(word) for word in words])).numpy()
+    assert vectors.shape == expected.shape
+    assert np.abs(vectors - expected).max() < 2e-6
 
 
 def test_layers_are_allennlps_with_states_carried_on(bilm: BiLM) -> None:
@@ -66,11 +66,11 @@ TEXTS = [
 
 
 def test_a_documents_vector_is_the_mean_min_and_max_of_its_tokens_layers(bilm: BiLM) -> None:
-    """In the encoder's stretches and batches, as token by token by the module."""
-    found = ElmoEncoder(OPTIONS, WEIGHTS, tokens_at_once=40, cache=False).fit_transform(TEXTS)
-    assert found.shape == (5, 3 * 3 * 32)
-    assert np.isfinite(found).all()
-    for text, vector in zip(TEXTS, found, strict=True):
+    """The encoder works in parts and batches; the reference runs the module on one text at a time."""
+    vectors = ElmoEncoder(OPTIONS, WEIGHTS, tokens_at_once=40, cache=False).fit_transform(TEXTS)
+    assert vectors.shape == (5, 3 * 3 * 32)
+    assert np.isfinite(vectors).all()
+    for text, vector in zip(TEXTS, vectors, strict=True):
         words = word_tokenize(text)
         if not words:
             assert (vector == 0).all()
@@ -163,28 +163,28 @@ def test_options_that_do_not_fit_are_refused(part: str, change: dict[str, Any], 
 
 
 def test_weights_that_overflow_give_an_error_and_no_vectors(tmp_path: Path) -> None:
-    """They are finite themselves; what comes of them is not."""
+    """The weights are finite, but the vectors are not."""
     shutil.copyfile(WEIGHTS, tmp_path / "huge.hdf5")
     with h5py.File(tmp_path / "huge.hdf5", "a") as file:
         values = file["RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"]
         values[...] = 3e38 * np.sign(values[...])
-    for _ in range(2):  # nothing was kept the first time
+    for _ in range(2):  # nothing was cached the first time
         with pytest.raises(DataFormatError, match="gives values that are no numbers"):
             ElmoEncoder(OPTIONS, tmp_path / "huge.hdf5", cache=tmp_path).transform(["some words", "a"])
 
 
 def test_a_single_long_text_moves_the_bar() -> None:
-    told: list[int] = []
+    steps: list[int] = []
     totals: list[int] = []
 
     def advance(done: int, total: int | None = None) -> None:
-        told.append(done)
+        steps.append(done)
         totals.extend([] if total is None else [total])
 
     encoder = ElmoEncoder(OPTIONS, WEIGHTS, tokens_at_once=50, cache=False)
     list(encoder._encode(["word " * 300], advance))
-    assert len(told) > 10
-    assert [sum(told)] == totals == [2 * 302]
+    assert len(steps) > 10
+    assert [sum(steps)] == totals == [2 * 302]
 
 
 def test_files_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,4 +205,4 @@ def test_without_the_original_weights_the_error_says_where_to_put_them(
     ) as caught:
         ElmoEncoder().fit(["a"])
     for source in ORIGINAL.values():
-        assert str(caught.value).count(Path(source.path).name) == 2  # what is lacking, and what PULAB_DATA is to hold
+        assert str(caught.value).count(Path(source.path).name) == 2  # as a missing file, and as a file for PULAB_DATA

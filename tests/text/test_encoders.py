@@ -1,4 +1,4 @@
-"""Encoders: what a vector is, bad texts, the cache, pipelines. The Hugging Face model is a tiny random one."""
+"""Encoders: vectors, bad texts, the cache, pipelines. The Hugging Face model is a tiny random one."""
 
 import io
 import json
@@ -58,16 +58,16 @@ def encoders(model: Path, **shared: Any) -> list[Any]:
 
 
 def test_a_vector_is_the_layers_of_its_own_tokens_pooled(model: Path) -> None:
-    """Text by text, without padding, by transformers itself."""
+    """The reference is transformers itself, text by text, without padding."""
     from transformers import AutoModel, AutoTokenizer
 
     texts = ["the disk is full", "chess", "", "a game of chess " * 20]
-    found = SentenceEncoder(model, layers=(-1, 0), tokens_at_once=40, cache=False).transform(texts)
+    vectors = SentenceEncoder(model, layers=(-1, 0), tokens_at_once=40, cache=False).transform(texts)
     tokenizer, bert = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
-    for text, vector in zip(texts, found, strict=True):
-        given = tokenizer(text, truncation=True, max_length=32, return_tensors="pt")
+    for text, vector in zip(texts, vectors, strict=True):
+        tokens = tokenizer(text, truncation=True, max_length=32, return_tensors="pt")
         with torch.inference_mode():
-            hidden = bert(**given, output_hidden_states=True).hidden_states
+            hidden = bert(**tokens, output_hidden_states=True).hidden_states
         tokens = torch.cat([hidden[-1][0], hidden[0][0]], dim=1).numpy()
         assert np.allclose(vector, np.concatenate([tokens.mean(0), tokens.min(0), tokens.max(0)]), atol=1e-6)
 
@@ -111,7 +111,7 @@ def test_odd_texts_give_numbers_and_the_same_text_the_same_vector(model: Path) -
         ({"a"}, "got set. Pass a list"),
     ],
 )
-def test_what_is_no_text_is_refused(texts: Any, message: str, model: Path) -> None:
+def test_other_inputs_than_texts_are_refused(texts: Any, message: str, model: Path) -> None:
     for encoder in encoders(model, cache=False):
         with pytest.raises(InputError, match=message):
             encoder.fit(texts)
@@ -153,14 +153,14 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    found = VectorCache(tmp_path, "shared").find([f"text {i}" for i in range(60)], length=3)
-    assert not VectorCache(tmp_path, "shared").find(["text 1"], length=4)  # a broken line is computed again
+    cached = VectorCache(tmp_path, "shared").find([f"text {i}" for i in range(60)], length=3)
+    assert not VectorCache(tmp_path, "shared").find(["text 1"], length=4)  # of another length: computed again
     VectorCache(tmp_path, "shared").keep(["no numbers"], np.full((1, 3), np.nan, dtype=np.float32))
-    assert not VectorCache(tmp_path, "shared").find(["no numbers"], length=3)  # and so is this
-    assert [found[f"text {i}"][0] for i in range(60)] == list(range(60))
+    assert not VectorCache(tmp_path, "shared").find(["no numbers"], length=3)  # not finite: computed again
+    assert [cached[f"text {i}"][0] for i in range(60)] == list(range(60))
 
 
-def test_a_damaged_cache_is_done_without(model: Path, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_not_used(model: Path, tmp_path: Path) -> None:
     encoder = SentenceEncoder(model, cache=tmp_path)
     fresh = encoder.transform(["chess"])
     (path,) = tmp_path.glob("*.sqlite")
@@ -197,9 +197,12 @@ def test_bad_models_are_one_clear_error(model: Path, tmp_path: Path, monkeypatch
         SentenceEncoder(tmp_path, cache=False).fit(["a"])
     weights = load_file(model / "model.safetensors")
     name = next(name for name in weights if "layer.1" in name)
-    for damaged in ({k: v for k, v in weights.items() if k != name}, weights | {name: weights[name] * torch.nan}):
+    for damaged, message in (
+        ({k: v for k, v in weights.items() if k != name}, "the weights lack encoder.layer.1"),
+        (weights | {name: weights[name] * torch.nan}, "the model's weights are damaged"),
+    ):
         save_file(damaged, tmp_path / "model.safetensors", metadata={"format": "pt"})
-        with pytest.raises(DataFormatError, match="its weights"):
+        with pytest.raises(DataFormatError, match=message):
             SentenceEncoder(tmp_path, cache=False).transform(["a"])
     for layers in (-1, None, (1.5,), "ab"):
         with pytest.raises(InputError, match="layers must be"):
@@ -238,7 +241,7 @@ def test_a_model_whose_parts_do_not_fit_is_refused(model: Path, tmp_path: Path) 
 
 
 def test_a_folder_without_its_tokenizer_is_refused(model: Path, tmp_path: Path) -> None:
-    """transformers makes one of five words from nothing."""
+    """Without files transformers makes a tokenizer of five words."""
     from transformers import BertConfig, BertModel
 
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
@@ -266,13 +269,13 @@ def test_weights_that_overflow_give_an_error_and_no_vectors(model: Path, tmp_pat
 
 
 def test_control_tokens_in_a_text_are_words_like_others(model: Path) -> None:
-    """This vocabulary has none of the pieces, so that each is as any unknown word."""
+    """None of their pieces is in this vocabulary, so each is an unknown word."""
     encoder = SentenceEncoder(model, cache=False)
     marked, plain = encoder.transform(["[SEP] king", "x y z king"])  # "[", "SEP", "]"
     assert np.allclose(marked, plain, atol=1e-6)
 
 
-def test_settings_that_cannot_be_are_refused(model: Path) -> None:
+def test_bad_settings_are_refused(model: Path) -> None:
     for encoder in encoders(model):
         for name, bad in (("cache", 5), ("cache", None), ("verbose", "x")):
             with pytest.raises(InputError, match=f"{name} must be"):
@@ -289,7 +292,7 @@ def test_a_cache_in_the_home_folder(model: Path, tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_the_bar_appears_once_it_has_taken_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_appears_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -335,7 +338,7 @@ def test_joint_learns_from_words() -> None:
 
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])
 def test_other_kinds_of_models(kind: str, model: Path, tmp_path: Path) -> None:
-    """RoBERTa's places count from the padding's; a decoder may have no padding and add no marks to a text."""
+    """RoBERTa's positions start after the padding token's. A decoder may have no padding and add no marks."""
     from tokenizers import Tokenizer, processors
     from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 

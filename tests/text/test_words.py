@@ -1,4 +1,4 @@
-"""Tokens are those of nltk's ``word_tokenize`` (3.10): the expected ones, joined by spaces, are its output."""
+"""Tokens equal those of nltk's ``word_tokenize`` (3.10). The expected texts are its output, joined by spaces."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_tokens(text: str, expected: str) -> None:
     ("unit", "n_tokens"),
     [(".", 1), ("a", 1), ("\n", 0), ("a.", 2), ("'", 500_000), ('"', 1_000_000), ("-", 500_000), ("(", 1_000_000)],
 )
-def test_a_million_of_the_same(unit: str, n_tokens: int) -> None:
+def test_long_texts_take_linear_time(unit: str, n_tokens: int) -> None:
     # Quadratic work on a text of this size would take hours.
     tokens = word_tokenize(unit * (1_000_000 // len(unit)))
     assert len(tokens) == n_tokens

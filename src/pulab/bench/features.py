@@ -1,7 +1,6 @@
-"""Ways to turn a data set of texts into vectors, by name; run specs and rows carry the name."""
+"""Encodings of text data sets, by name. Run specs and result rows carry the name."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.preprocessing import StandardScaler
@@ -10,48 +9,45 @@ from pulab.datasets import Split
 
 
 @dataclass(frozen=True)
-class Features:
-    """An encoder by name: how to make it, and how long its vectors are."""
+class TextEncoding:
+    """A class of :mod:`pulab.text` with its parameters, and the length of its vectors."""
 
-    make: Callable[[], Any]
+    encoder: str
     n_features: int
     summary: str
+    params: dict[str, Any] = field(default_factory=dict)
 
+    def make(self) -> Any:
+        """The encoder. Its module loads torch, so it is imported here."""
+        from pulab import text
 
-def _elmo() -> Any:
-    from pulab.text import ElmoEncoder
-
-    return ElmoEncoder()
-
-
-def _minilm() -> Any:
-    from pulab.text import SentenceEncoder
-
-    return SentenceEncoder("all-MiniLM-L6-v2", layers=(-3, -2, -1), pooling=("mean", "min", "max"))
-
-
-def _minilm_mean() -> Any:
-    from pulab.text import SentenceEncoder
-
-    return SentenceEncoder("all-MiniLM-L6-v2", layers=(-1,), pooling=("mean",))
-
-
-def _tfidf() -> Any:
-    from pulab.text import TfidfEncoder
-
-    return TfidfEncoder(300)
+        return getattr(text, self.encoder)(**self.params)
 
 
 FEATURES = {
-    "elmo": Features(_elmo, 9216, "the paper's: ELMo 5.5B, three layers, mean, min and max over the tokens"),
-    "minilm": Features(_minilm, 3456, "all-MiniLM-L6-v2, its last three layers, mean, min and max over the tokens"),
-    "minilm-mean": Features(_minilm_mean, 384, "all-MiniLM-L6-v2, its last layer, mean over the tokens"),
-    "tfidf": Features(_tfidf, 300, "TF-IDF, reduced by singular value decomposition"),
+    "elmo": TextEncoding(
+        "ElmoEncoder", 9216, "the paper's: ELMo 5.5B, three layers, mean, min and max over the tokens"
+    ),
+    "minilm": TextEncoding(
+        "SentenceEncoder",
+        3456,
+        "all-MiniLM-L6-v2, its last three layers, mean, min and max over the tokens",
+        {"layers": (-3, -2, -1), "pooling": ("mean", "min", "max")},
+    ),
+    "minilm-mean": TextEncoding(
+        "SentenceEncoder",
+        384,
+        "all-MiniLM-L6-v2, its last layer, mean over the tokens",
+        {"layers": (-1,), "pooling": ("mean",)},
+    ),
+    "tfidf": TextEncoding(
+        "TfidfEncoder", 300, "TF-IDF, reduced by singular value decomposition", {"n_components": 300}
+    ),
 }
 
 
 def encoded(texts: Split, features: str, device: str) -> Split:
-    """The same split as vectors, standardised by the training documents."""
+    """The split as vectors, standardised by the training documents."""
     encoder = FEATURES[features].make()
     if "device" in encoder.get_params():
         encoder.set_params(device=device)

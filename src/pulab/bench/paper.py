@@ -1,10 +1,11 @@
-"""The paper's experiments: which runs its tables are made of.
+"""The paper's experiments: the runs behind its tables.
 
-Two settings of `joint` are kept apart: `paper`, the printed hyper-parameters, and `tuned`, chosen from one grid per
-data set (and per prior, in Table 4) by the mean validation risk over the trials, never by test error. Table 1 compares
-initial labels at one and the same setting: once as printed, once at what was chosen for labels that begin at the prior.
+`joint` has two settings. `paper` has the printed hyper-parameters. `tuned` is chosen from one grid per data set, in
+Table 4 per prior. It is chosen by the mean validation risk over the trials, never by test error. Table 1 compares
+initial labels twice: at the printed setting, and at the setting that was chosen for labels that start at the prior.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -22,7 +23,7 @@ class Experiment:
     shared: dict[str, Any]
     methods: dict[str, dict[str, Any]]
     grid: list[dict[str, Any]]  # changes to `joint` that `tuned` is chosen from; {} is the printed setting
-    tuned: dict[str, Any]  # what has been chosen, for Table 1; a test holds it to the rows
+    tuned: dict[str, Any]  # the chosen point, for Table 1; a test compares it with the rows
 
 
 _MNIST = Experiment(
@@ -54,8 +55,8 @@ def _cifar(tau: float) -> Experiment:
             "pubn-n": {"lr": 1e-3, "lr_sigma": 1e-3, "tau": tau, **falling},
             "joint": {"lr": 1e-3, "r": 10, "e_start": 20, "lambda_init": 0.5, "alpha": 2.0, "beta": 0.5},
         },
-        # What the paper leaves open: this method's weight decay, whether its learning rate falls as its rivals' do, and
-        # the loss on P, which cannot be meant as it is printed.
+        # The paper leaves three things open: this method's weight decay, whether its learning rate falls as its
+        # rivals' do, and the loss on P, whose printed form cannot be meant.
         grid=[
             {},
             {"weight_decay": 0.0},
@@ -87,7 +88,7 @@ PAPER = {
     "20news": _NEWS,
 }
 TEXTS = ("20news",)
-ENCODER = "minilm"  # what stands in for ELMo unless another key of FEATURES is asked for
+ENCODER = "minilm"  # the key of FEATURES that replaces ELMo by default
 PRIORS = (0.3, 0.4, 0.5, 0.6, 0.7)
 INITS = ("negative", "random", "prior")
 
@@ -95,9 +96,9 @@ INITS = ("negative", "random", "prior")
 def runs(
     dataset: str, method: str, trials: int, prior: float | None = None, features: str = ENCODER, **changes: Any
 ) -> list[RunSpec]:
-    """The trials of one method on one data set; with a prior, U is drawn with exactly that share of positives.
+    """The trials of one method on one data set. With a prior, U is drawn with exactly that share of positives.
 
-    ``features`` is for texts, and passed over for images.
+    ``features`` is for texts and is ignored for images.
     """
     experiment = PAPER[dataset]
     sampling = experiment.sampling
@@ -115,9 +116,9 @@ def grid(dataset: str, trials: int, prior: float | None = None, features: str = 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the paper's tables, and the runs that ours is made of.
+    """One number of the paper's tables, and the runs behind ours.
 
-    A fixed setting has one candidate; `tuned` has the points of the grid, of which the rows will choose.
+    A fixed setting has one candidate. `tuned` has the points of the grid; the rows decide which one is taken.
     """
 
     table: int
@@ -132,7 +133,7 @@ class Cell:
 
 
 def table_cells(table: int, trials: int = 10, features: str = ENCODER) -> list[Cell]:
-    """The cells of one of the paper's four tables. Table 3 takes another metric from the runs of Table 2."""
+    """The cells of one of the paper's four tables. Table 3 shows another metric of the runs of Table 2."""
     if table == 1:
         return [c for d in PAPER for c in _cells_of_inits(d, trials, features)]
     if table == 4:
@@ -145,7 +146,7 @@ def _cells_of_inits(dataset: str, trials: int, features: str) -> list[Cell]:
     prior = PAPER[dataset].sampling.prior
     cells = []
     for (setting, point), init in product((("paper", {}), ("tuned", PAPER[dataset].tuned)), INITS):
-        change: dict[str, Any] = {} if init == "prior" else {"init": init}  # the first are Table 2's runs, too
+        change: dict[str, Any] = {} if init == "prior" else {"init": init}  # "prior" is the default: runs of Table 2
         specs = tuple(runs(dataset, "joint", trials, features=features, **point, **change))
         cells.append(Cell(1, dataset, specs[0].features, prior, "joint", setting, init, "test_error", (specs,)))
     return cells
@@ -173,43 +174,37 @@ def table_runs(*tables: int, trials: int = 10, features: str = ENCODER) -> list[
     return list({spec.digest: spec for spec in specs}.values())
 
 
-def table_1(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
-    """The paper's Table 1: three kinds of initial labels, at the printed and at the tuned setting."""
-    return table_runs(1, trials=trials, features=features)
-
-
-def table_2(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
-    """The paper's Table 2: nnPU, PUbN\\N and joint on the same samplings, joint as printed and tuned."""
-    return table_runs(2, trials=trials, features=features)
-
-
-def table_3(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
-    """The paper's Table 3: recovery error of the same runs."""
-    return table_runs(3, trials=trials, features=features)
-
-
-def table_4(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
-    """The paper's Table 4: MNIST with other shares of positives."""
-    return table_runs(4, trials=trials, features=features)
-
-
 def figure_2(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
     """The paper's Figure 2: training losses of the printed settings, from the runs of Table 2."""
     pairs = [(dataset, method) for dataset in PAPER for method in PAPER[dataset].methods]
     return [spec for dataset, method in pairs for spec in runs(dataset, method, trials, features=features)]
 
 
-def everything(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
-    """All of the paper's experiments: Tables 1 to 4 and Figure 2."""
-    return table_runs(2, 1, 3, 4, trials=trials, features=features)
+def _tables(summary: str, *tables: int) -> Callable[..., list[RunSpec]]:
+    """A recipe of the runs of some tables; its docstring is what `pulab bench list` shows."""
+
+    def recipe(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
+        return table_runs(*tables, trials=trials, features=features)
+
+    recipe.__doc__ = summary
+    return recipe
 
 
-# What each of these recipes shows.
-TABLES = {
-    "paper-table-1": (1,),
-    "paper-table-2": (2,),
-    "paper-table-3": (3,),
-    "paper-table-4": (4,),
+RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
+    "paper-table-1": _tables(
+        "The paper's Table 1: three kinds of initial labels, at the printed and at the tuned setting.", 1
+    ),
+    "paper-table-2": _tables(
+        "The paper's Table 2: nnPU, PUbN\\N and joint on the same samplings, joint as printed and tuned.", 2
+    ),
+    "paper-table-3": _tables("The paper's Table 3: recovery error of the same runs.", 3),
+    "paper-table-4": _tables("The paper's Table 4: MNIST with other shares of positives.", 4),
+    "paper-figure-2": figure_2,
+    "paper": _tables("All of the paper's experiments: Tables 1 to 4 and Figure 2.", 2, 1, 3, 4),
+}
+# The tables and figures that each recipe shows.
+TABLES: dict[str, tuple[int, ...]] = {
+    **{f"paper-table-{table}": (table,) for table in (1, 2, 3, 4)},
     "paper-figure-2": (),
     "paper": (1, 2, 3, 4),
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from joblib import cpu_count  # knows of affinity and of containers
+from joblib import cpu_count  # respects affinity and the limits of containers
 
 from pulab import __version__
 from pulab._validation import check_choice
@@ -30,21 +30,21 @@ from pulab.errors import InputError, TrainingError
 if TYPE_CHECKING:
     from pulab._torch import Settings
 
-OnProgress = Callable[[float], None]  # told how many more runs are done, in fractions too
-SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs of a fleet: one batched network, or networks side by side
-FLEET_BYTES = 4 * 2**30  # of the samples of a fleet, which a device holds twice
+OnProgress = Callable[[float], None]  # called with the number of further runs done, which may be a fraction
+SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs in a fleet: as one batched network, or as networks side by side
+FLEET_BYTES = 4 * 2**30  # limit on the samples of a fleet, which a device holds twice
 
 
 def ignore(runs: float) -> None:
-    """Nobody waits."""
+    """Report no progress."""
 
 
 def run_all(
     specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None, on_progress: OnProgress = ignore
 ) -> Iterator[Row]:
-    """Rows of these runs as they get done: one process of one thread a core, or fleets of runs on a GPU.
+    """The rows of these runs, each as soon as it is done: one process per core, or fleets of runs on a GPU.
 
-    A training that fails does not stop the others; what failed is raised at the end.
+    A training that fails does not stop the others. Its error is raised at the end.
     """
     specs = list(specs)
     failures = []
@@ -54,20 +54,20 @@ def run_all(
         else:
             yield outcome
     if failures:
-        raise TrainingError(f"{len(failures)} of {len(specs)} runs failed, and have no row. The first, {failures[0]}")
+        raise TrainingError(f"{len(failures)} of {len(specs)} runs failed, and have no row. The first: {failures[0]}")
 
 
 def _outcomes(
     specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress
 ) -> Iterator[Row | TrainingError]:
-    prepare(specs, device)  # of several processes, every one would encode the texts
+    prepare(specs, device)  # once, before the processes start: each would encode the texts
     if _is_cuda(device) or jobs <= 1:
         for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
             yield from run_fleet(fleet, device, on_progress)
         return
-    _load.cache_clear()  # processes have memory of their own
+    _load.cache_clear()  # the processes load the data themselves
     context = get_context("spawn")  # a forked torch may hang
-    others = set(active_children())  # the caller's own
+    others = set(active_children())  # processes of the caller
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_settings(),)) as pool:
         running = [pool.submit(run_fleet, [spec], device) for spec in specs]
         try:
@@ -77,17 +77,17 @@ def _outcomes(
                 yield from outcomes
         except BrokenProcessPool as error:
             raise InputError(
-                "the processes that train ended early. If this is a script, call run_all below "
-                "`if __name__ == '__main__':`; if memory is short, pass fewer jobs, or jobs=1. What is done is kept."
+                "the training processes ended early. In a script, call run_all below `if __name__ == '__main__':`. "
+                "If memory is short, pass fewer jobs. Rows already returned stay valid."
             ) from error
-        except BaseException:  # an error or Ctrl-C: nobody waits for what the others are at
+        except BaseException:  # an error or Ctrl-C: stop the other processes at once
             for worker in set(active_children()) - others:
                 worker.terminate()
             raise
 
 
 def prepare(specs: Iterable[RunSpec], device: str = "auto") -> None:
-    """Look for the data of these runs before the first begins, and encode their texts, with a progress bar."""
+    """Find the data of these runs before the first one starts, and encode their texts, with a progress bar."""
     for dataset, features in dict.fromkeys((spec.dataset, spec.features) for spec in specs):
         _find(dataset, features, device)
 
@@ -98,7 +98,7 @@ def _find(dataset: str, features: str | None, device: str) -> None:
 
 
 def run(spec: RunSpec, device: str = "auto") -> Row:
-    """Train once and measure: error on the test rows, and on the unlabeled rows that were trained on."""
+    """Train once and measure the error on the test rows and on the unlabeled rows of the training sample."""
     (outcome,) = run_fleet([spec], device)
     if isinstance(outcome, TrainingError):
         raise outcome
@@ -106,26 +106,26 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
 
 
 def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
-    """Runs to train at once, in their order but for those of other networks, which have fleets of their own."""
+    """Runs to train at once. A fleet has runs of one network, in their order."""
     from pulab.training import can_stack
 
     by_net: dict[str | None, list[RunSpec]] = {}
     for spec in specs:
         by_net.setdefault(spec.net, []).append(spec)
-    for net, mine in by_net.items():
-        size = SMALL_AT_ONCE if net is None or can_stack(_net(mine[0])()) else LARGE_AT_ONCE
-        rows = max(spec.sampling.n_labeled + spec.sampling.n_unlabeled for spec in mine)
-        samples = (_load(*which, device).X_train for which in {(spec.dataset, spec.features) for spec in mine})
+    for net, group in by_net.items():
+        size = SMALL_AT_ONCE if net is None or can_stack(_net(group[0])()) else LARGE_AT_ONCE
+        rows = max(spec.sampling.n_labeled + spec.sampling.n_unlabeled for spec in group)
+        samples = (_load(*which, device).X_train for which in {(spec.dataset, spec.features) for spec in group})
         size = max(1, min(size, FLEET_BYTES // (rows * max(X.nbytes // len(X) for X in samples))))
-        yield from (mine[start : start + size] for start in range(0, len(mine), size))
+        yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
 def run_fleet(
     specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = ignore
 ) -> list[Row | TrainingError]:
-    """Train many at once, each to the result it has alone. Their seconds are shares of the time of all.
+    """Train many runs at once, each with the result it has alone. The time of all is divided evenly among the rows.
 
-    A training that fails leaves its error, with the run's name, in the place of a row.
+    A training that fails is returned as an error that names the run.
     """
     trials = []
     for spec in specs:
@@ -133,9 +133,9 @@ def run_fleet(
         data = _load(spec.dataset, spec.features, device)
         trials.append(spec.sampling.draw(data.X_train, data.y_train, spec.seed))
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
-    given = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
+    arguments = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
     start = time.perf_counter()
-    fitted = _fit(specs, estimators, given, on_progress)
+    fitted = _fit(specs, estimators, arguments, on_progress)
     seconds = (time.perf_counter() - start) / len(specs)
     return [
         TrainingError(f"{spec.method} on {spec.dataset}, seed {spec.seed}, {spec.params}: {clf}")
@@ -146,38 +146,39 @@ def run_fleet(
 
 
 def _fit(
-    specs: Sequence[RunSpec], estimators: Sequence[Any], given: Sequence[dict[str, Any]], on_progress: OnProgress
+    specs: Sequence[RunSpec], estimators: Sequence[Any], arguments: Sequence[dict[str, Any]], on_progress: OnProgress
 ) -> list[Any]:
-    """Networks all at once, the others one by one."""
+    """Fit the networks all at once, the others one by one."""
     from pulab.estimators import fit_in_step
 
     networks = [i for i, spec in enumerate(specs) if METHODS[spec.method].is_network]
-    chosen = [estimators[i] for i in networks], [given[i] for i in networks]
+    chosen = [estimators[i] for i in networks], [arguments[i] for i in networks]
     together = fit_in_step(*chosen, side_by_side=LARGE_AT_ONCE, on_progress=on_progress) if networks else []
     fitted = dict(zip(networks, together, strict=True))
     for i, estimator in enumerate(estimators):
         if i not in fitted:
-            fitted[i] = estimator.fit(given[i]["X"], given[i]["y"])
+            fitted[i] = estimator.fit(arguments[i]["X"], arguments[i]["y"])
             on_progress(1)
     return [fitted[i] for i in range(len(estimators))]
 
 
 def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
     train, validation = trial
-    given = {"X": train.X, "y": train.y_true if method.learns_from_truth else train.s}
+    labels = "y_true" if method.learns_from_truth else "s"
+    arguments = {"X": train.X, "y": getattr(train, labels)}
     if validation is not None:
-        given |= {"X_val": validation.X, "y_val": validation.y_true if method.learns_from_truth else validation.s}
-    return given
+        arguments |= {"X_val": validation.X, "y_val": getattr(validation, labels)}
+    return arguments
 
 
 def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
-    """A list of records as a record of lists, which takes a third of the room; without the histograms."""
+    """A list of records as a record of lists, which is a third as long; without the histograms."""
     names = [name for name in (history[0] if history else {}) if name not in ("epoch", "label_histogram")]
     return {name: [_finite(record[name]) for record in history] for name in names}
 
 
 def _finite(value: Any) -> Any:
-    """None for what JSON cannot hold: the validation risk of an epoch that was not kept, say."""
+    """The value, or None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -201,17 +202,17 @@ def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float, device:
 
 
 def make_estimator(spec: RunSpec, prior: float, device: str = "auto") -> Any:
-    """The estimator that a spec asks for, told the prior if it needs it."""
+    """The estimator that a spec asks for. The prior is passed only to methods that need it."""
     method = METHODS[spec.method]
     if method.needs_negatives:
-        raise InputError(f"{spec.method} needs known negatives, which no sampling draws. Use {spec.method}-n.")
-    told = {"prior": prior} if method.needs_prior else {}
-    where = {"module": _net(spec), "device": device} if method.is_network else {}
-    return method.load()(**{**told, **spec.params}, **where, random_state=spec.seed)
+        raise InputError(f"{spec.method} needs known negatives, but samplings have none. Use {spec.method}-n.")
+    params = {"prior": prior, **spec.params} if method.needs_prior else spec.params
+    network = {"module": _net(spec), "device": device} if method.is_network else {}
+    return method.load()(**params, **network, random_state=spec.seed)
 
 
 def _net(spec: RunSpec) -> Any:
-    """What makes the network that a spec names; None for the default one."""
+    """A function that makes the network of a spec, or None for the default network."""
     from pulab.nets import NETS
 
     if spec.net is None:
@@ -222,13 +223,13 @@ def _net(spec: RunSpec) -> Any:
 
 
 def settings(estimator: Any) -> Row:
-    """All that was set or left at its default, but for where it ran."""
-    told_elsewhere = ("module", "device", "random_state", "verbose", "prior", "n_jobs", "estimator")
-    return {name: value for name, value in estimator.get_params().items() if name not in told_elsewhere}
+    """All parameters, except those that other columns of the row hold or that do not change the result."""
+    left_out = ("module", "device", "random_state", "verbose", "prior", "n_jobs", "estimator")
+    return {name: value for name, value in estimator.get_params().items() if name not in left_out}
 
 
 def is_current(spec: RunSpec, row: Row) -> bool:
-    """Whether a row was made with today's defaults of what its spec leaves open; the digest does not know them."""
+    """Whether a row was made with today's defaults. The digest of a spec does not cover them."""
     today = settings(make_estimator(spec, prior=0.5))
     return bool(row["settings"] == rounded(today))
 
@@ -258,17 +259,17 @@ def _circumstances(device: str) -> Row:
 
 @lru_cache(maxsize=1)
 def commit() -> str | None:
-    """The commit that the code runs from: of its checkout, or as the environment has it where there is no git."""
+    """The commit of the checkout that the code runs from; $PULAB_COMMIT where there is no git."""
     if "PULAB_COMMIT" in os.environ:
         return os.environ["PULAB_COMMIT"]
-    if not (Path(__file__).parents[3] / ".git").exists():  # installed, perhaps inside of another project's repository
+    if not (Path(__file__).parents[3] / ".git").exists():  # installed, perhaps inside another project's repository
         return None
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() or None
+    return described.stdout.strip() or None
 
 
 def _is_cuda(device: str) -> bool:
@@ -283,12 +284,12 @@ def _settings() -> "Settings":
     return Settings.here()
 
 
-def _begin_worker(same: "Settings") -> None:
-    """One thread; Ctrl-C is the parent's to answer; and no life after the parent's."""
+def _begin_worker(settings: "Settings") -> None:
+    """Use one thread and the parent's settings of torch, leave Ctrl-C to the parent, and end when it ends."""
     import torch
 
     torch.set_num_threads(1)
-    same.use()
+    settings.use()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:

@@ -27,11 +27,12 @@ class RunSpec:
 
     @property
     def digest(self) -> str:
-        """A name for this very run, by which its row is found.
+        """The name under which the run's row is stored.
 
-        It does not know the defaults of what is not set; those are in the row, and a test compares them with today's.
+        It does not cover the defaults of parameters that are not set. Those are in the row; a test compares them with
+        today's.
         """
         content = {**asdict(self), "sampling": [type(self.sampling).__name__, asdict(self.sampling)]}
         if self.features is None:
-            del content["features"]  # rows are older than this field
+            del content["features"]  # some rows are older than this field
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

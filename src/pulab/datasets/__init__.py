@@ -1,4 +1,4 @@
-"""Data to learn from and ways to make PU data of it. Needs numpy and scikit-learn, not torch."""
+"""Data sets, and functions that make PU data of them. Needs numpy and scikit-learn, not torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,12 +50,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set by name: how to load it, what is positive in it, and which files it needs, if any."""
+    """A data set: its loader, its positive class, and the files that it needs."""
 
     load: Callable[[], Split]
     summary: str
     positive: str
-    files: tuple[tuple[str, ...], ...] = ()  # of each inner tuple one is needed
+    files: tuple[tuple[str, ...], ...] = ()  # one of each inner tuple is needed
 
     @property
     def on_this_machine(self) -> bool:

@@ -1,10 +1,11 @@
-"""Where data files are: in $PULAB_DATA, in the user's cache, or on the web, checked."""
+"""Data files: found in $PULAB_DATA or in the user's cache, else downloaded and checked."""
 
 import hashlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,11 +18,11 @@ TIMEOUT = 30  # seconds without an answer
 
 @dataclass(frozen=True)
 class Source:
-    """A file, where it lies below a data folder, where it can be had, and the checksum it must have."""
+    """A file: its path below a data folder, its address, and its checksum."""
 
     path: str
     url: str
-    checksum: str | None  # "md5:…" or "sha256:…"; None where none could be found
+    checksum: str | None  # "md5:…" or "sha256:…"; None where none is published
 
 
 def cache_folder() -> Path:
@@ -30,13 +31,13 @@ def cache_folder() -> Path:
 
 
 def data_folders() -> list[Path]:
-    """Folders to look in, in this order."""
-    given = os.environ.get("PULAB_DATA")
-    return [*([Path(given).expanduser()] if given else []), cache_folder()]
+    """The folders to search, in this order."""
+    from_user = os.environ.get("PULAB_DATA")
+    return [*([Path(from_user).expanduser()] if from_user else []), cache_folder()]
 
 
 def find(paths: Sequence[str]) -> Path | None:
-    """The first of these paths that exists below a data folder; a folder's wishes come before the next folder's."""
+    """The first of these paths that exists. All paths are tried in one data folder before the next folder."""
     for folder in data_folders():
         for path in paths:
             if (folder / path).exists():
@@ -45,19 +46,19 @@ def find(paths: Sequence[str]) -> Path | None:
 
 
 def fetch(source: Source) -> Path:
-    """The file on this machine: found, or downloaded to the cache and checked."""
+    """The path of the file. A missing file is downloaded to the cache and checked."""
     return fetch_all([source])[0]
 
 
 def fetch_all(sources: Sequence[Source]) -> list[Path]:
-    """The files on this machine, as :func:`fetch` has them; one error names all that cannot be had."""
+    """The paths of the files, as from :func:`fetch`. One error names all files that are missing."""
     return [_unchanged(find([source.path]) or download(source, needed=sources)) for source in sources]
 
 
 def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source] = ()) -> Path:
-    """Download to the cache, under another name until size and checksum are right.
+    """Download to the cache. The file has a temporary name until its size and checksum are right.
 
-    ``places`` is what was looked for in place of the file, ``needed`` are the files that go with it, for the error.
+    The error names ``places``, the paths that were searched, and ``needed``, the files that belong together.
     """
     import pooch
 
@@ -74,13 +75,13 @@ def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source
     except Exception as error:  # pooch lets through whatever requests, the disk or the checksum raise
         lacking = [item.path for item in needed if find([item.path]) is None] or [source.path]
         names, paths = (" and ".join(items) for items in ([Path(path).name for path in lacking], lacking))
-        looked = places or sorted({str(Path(path).parent) for path in lacking})
-        where = ", ".join(str(folder / place) for folder in data_folders() for place in looked)
+        searched = places or sorted({str(Path(path).parent) for path in lacking})
+        where = ", ".join(str(folder / place) for folder in data_folders() for place in searched)
+        are, files = ("is", "the file") if len(lacking) == 1 else ("are", "the files")
         raise DataNotFoundError(
-            f"{names} {'is' if len(lacking) == 1 else 'are'} not on this machine (looked {'for' if places else 'in'} "
-            f"{where}) and could not be downloaded from {source.url} ({_reason(error)}). Put "
-            f"{'the file' if len(lacking) == 1 else 'the files'} at one of these places, or set PULAB_DATA to a folder "
-            f"that holds {paths}."
+            f"{names} {are} not on this machine (looked {'for' if places else 'in'} {where}) and could not be "
+            f"downloaded from {source.url} ({_reason(error)}). Put {files} at one of these places, or set PULAB_DATA "
+            f"to a folder that holds {paths}."
         ) from error
     finally:
         log.setLevel(level)
@@ -88,7 +89,7 @@ def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source
 
 
 def digest_of_file(path: Path) -> str:
-    """The checksum of a file's content, which is read again only when the file has changed."""
+    """The checksum of a file. The file is read again only when it has changed."""
     facts = path.stat()
     return _digest_of_file(path, facts.st_mtime_ns, facts.st_size)
 
@@ -99,23 +100,35 @@ def _digest_of_file(path: Path, changed: int, size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def contents(place: Path) -> Iterator[tuple[Path, bytes]]:
+    """Paths and contents of the files in a folder or in a tar archive."""
+    if place.is_dir():
+        yield from ((path, path.read_bytes()) for path in place.rglob("*") if path.is_file())
+        return
+    with tarfile.open(place) as tar:
+        for item in tar:
+            file = tar.extractfile(item) if item.isfile() else None
+            if file is not None:
+                yield Path(item.name), file.read()
+
+
 def _note(path: Path) -> Path:
-    """Where the checksum of a file is noted down for which none is published, as ``sha256sum`` writes it."""
+    """The file that keeps the checksum of a download that has no published one, as ``sha256sum`` writes it."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def _unchanged(path: Path) -> Path:
-    """The same path; what is not as it was downloaded is refused."""
+    """The same path. A file that has changed since its download is refused."""
     note = _note(path)
     if note.is_file() and note.read_text(encoding="utf-8", errors="replace").split()[:1] != [digest_of_file(path)]:
         raise DataFormatError(
-            f"{path} has changed since it was downloaded. Delete it and {note.name} to have it fetched anew."
+            f"{path} has changed since it was downloaded. Delete it and {note.name} to download it again."
         )
     return path
 
 
 class _Meter:
-    """What pooch reports to: how long the file is said to be, and a bar on a terminal."""
+    """A progress bar for pooch on a terminal. It also keeps the announced length of the file."""
 
     def __init__(self, name: str) -> None:
         from rich.console import Console
@@ -130,41 +143,40 @@ class _Meter:
         self._bars.update(self._bar, advance=n, total=self.total or None)
 
     def reset(self) -> None:
-        """Nothing: pooch begins anew only to end."""
+        """Do nothing. pooch calls this at the end only."""
 
     def close(self) -> None:
         self._bars.stop()
 
 
 def _download(url: str, output_file: str, pooch_object: Any) -> None:
-    """pooch's own way, but a file that ends early is refused."""
+    """Download by pooch, and refuse a file that ends early."""
     import pooch
 
     meter = _Meter(url.rpartition("/")[2])
-    plain = {"Accept-Encoding": "identity"}  # else the length would be that of something else
+    plain = {"Accept-Encoding": "identity"}  # otherwise the length is that of the compressed file
     try:
         pooch.HTTPDownloader(progressbar=meter, chunk_size=2**18, timeout=TIMEOUT, headers=plain)(
             url, output_file, pooch_object
         )
     finally:
         meter.close()
-    if (came := Path(output_file).stat().st_size) < meter.total:
-        raise EOFError(f"only {came:,} of {meter.total:,} bytes came")
+    if (size := Path(output_file).stat().st_size) < meter.total:
+        raise EOFError(f"only {size:,} of {meter.total:,} bytes came")
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in a few words."""
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    if "does not match" in str(error):
+    """The reason in a few words."""
+    from requests import exceptions
+
+    if type(error) is ValueError:  # pooch's error for a wrong checksum
         return "its checksum does not match"
-    if "Timeout" in kinds:
+    if isinstance(error, exceptions.Timeout):
         return f"no answer within {TIMEOUT} s"
-    if "HTTPError" in kinds:
+    if isinstance(error, exceptions.HTTPError):
         return str(error).split(" for url")[0]
-    if "ChunkedEncodingError" in kinds:
+    if isinstance(error, exceptions.ChunkedEncodingError):
         return "the connection broke off"
-    if "ConnectionError" in kinds:
+    if isinstance(error, exceptions.ConnectionError):
         return "no connection"
-    if isinstance(error, EOFError):
-        return str(error)
-    return getattr(error, "strerror", None) or type(error).__name__
+    return str(error) if isinstance(error, EOFError) else getattr(error, "strerror", None) or type(error).__name__

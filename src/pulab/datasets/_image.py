@@ -4,7 +4,6 @@ import gzip
 import io
 import math
 import pickle
-import tarfile
 import zlib
 from collections.abc import Collection
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.datasets._fetch import Source, download, fetch, find
+from pulab.datasets._fetch import Source, contents, download, fetch, find
 from pulab.datasets._split import Split
 from pulab.errors import DataFormatError, InputError
 
@@ -21,9 +20,9 @@ Pixels = NDArray[np.uint8]
 
 
 def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8), images: bool = False) -> Split:
-    """The 1,797 digits of 8 × 8 pixels that scikit-learn carries; 1,297 to train on and 500 to test on.
+    """scikit-learn's 1,797 digits of 8 × 8 pixels: 1,297 training and 500 test rows.
 
-    As a table, (n, 64), or as images, (n, 1, 8, 8).
+    Either a table, (n, 64), or images, (n, 1, 8, 8).
 
     Examples
     --------
@@ -51,9 +50,9 @@ MNIST = {
 
 
 def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
-    """MNIST, (n, 1, 28, 28), standardised: 60,000 to train on and 10,000 to test on. Even digits against odd ones.
+    """MNIST, (n, 1, 28, 28), standardised: 60,000 training and 10,000 test rows. Even digits are positive.
 
-    Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache; downloaded if they are nowhere.
+    Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache. Missing files are downloaded.
     """
     sources = [Source(f"mnist/{name}", MNIST_URL + name, f"md5:{md5}") for name, md5 in MNIST.items()]
     arrays = {name: _read_idx(fetch(source)) for name, source in zip(MNIST, sources, strict=True)}
@@ -63,7 +62,7 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
         if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
             raise DataFormatError(
                 f"MNIST's {part} files do not fit together: images {images.shape}, labels {labels.shape}. "
-                "Fetch them anew."
+                "Download them again."
             )
         X = (images[:, None].astype(np.float32) / 255 - 0.1307) / 0.3081
         parts += [X.astype(np.float32), _is_positive(labels, positive, n_classes=10)]
@@ -71,17 +70,17 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 
 
 def _read_idx(path: Path) -> Pixels:
-    """An idx file: two zero bytes, the type (8: unsigned byte), the number of dimensions, the sizes, the values."""
+    """Read an idx file: two zero bytes, type (8: unsigned byte), number of dimensions, sizes, values."""
     try:
         with gzip.open(path) as file:
             content = file.read()
     except (OSError, EOFError, zlib.error) as error:
-        raise DataFormatError(f"{path} cannot be unpacked ({error}). Delete it and fetch it anew.") from error
+        raise DataFormatError(f"{path} cannot be unpacked ({error}). Delete it and download it again.") from error
     n_dimensions = content[3] if len(content) > 3 else 0
     start = 4 + 4 * n_dimensions
     shape = tuple(int.from_bytes(content[i : i + 4]) for i in range(4, start, 4))
     if content[:3] != b"\x00\x00\x08" or len(content) != start + math.prod(shape):
-        raise DataFormatError(f"{path} is not an idx file of bytes. Delete it and fetch it anew.")
+        raise DataFormatError(f"{path} is not an idx file of bytes. Delete it and download it again.")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
@@ -96,16 +95,16 @@ CIFAR_STD = np.array([0.2023, 0.1994, 0.2010], dtype=np.float32)[:, None, None]
 
 
 def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
-    """CIFAR-10, (n, 3, 32, 32), standardised: 50,000 to train on and 10,000 to test on. Vehicles against animals.
+    """CIFAR-10, (n, 3, 32, 32), standardised: 50,000 training and 10,000 test rows. Vehicles are positive.
 
-    Read are the binary and the python version, as folders (``cifar-10-batches-bin``, ``cifar-10-batches-py``) or as the
-    archives they come in, below ``$PULAB_DATA`` or the user's cache; the binary one is downloaded if there is none.
+    Files below ``$PULAB_DATA`` or the user's cache: the binary or the python version, as a folder
+    (``cifar-10-batches-bin``, ``cifar-10-batches-py``) or as its archive. Missing files are downloaded.
     """
     place = find(CIFAR_PLACES) or download(CIFAR_BINARY, CIFAR_PLACES)
     try:
         batches = _read_cifar(place)
     except Exception as error:  # unpickling and unpacking damaged bytes can raise anything
-        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and fetch it anew.") from error
+        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and download it again.") from error
     parts: list[Any] = []
     for names in (CIFAR_TRAIN, ["test_batch"]):
         pixels = np.concatenate([batches[name][0] for name in names]).reshape(-1, 3, 32, 32)
@@ -116,22 +115,14 @@ def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
 
 
 def _read_cifar(place: Path) -> dict[str, tuple[Pixels, Pixels]]:
-    """Pixels and labels of every batch, from a folder or an archive of either version."""
+    """Pixels and labels of every batch of either version."""
     python = place.name.endswith(("-py", "-python.tar.gz"))
     parse, ending = (_parse_python_batch, "") if python else (_parse_binary_batch, ".bin")
     members = {f"{name}{ending}": name for name in (*CIFAR_TRAIN, "test_batch")}
-    if place.is_dir():
-        return {name: parse((place / member).read_bytes()) for member, name in members.items()}
-    found = {}
-    with tarfile.open(place) as tar:
-        for item in tar:
-            name = members.get(Path(item.name).name)
-            file = tar.extractfile(item) if name else None
-            if name and file:
-                found[name] = parse(file.read())
-    if missing := set(members.values()) - set(found):
+    batches = {members[path.name]: parse(raw) for path, raw in contents(place) if path.name in members}
+    if missing := set(members.values()) - set(batches):
         raise KeyError(f"no {', '.join(sorted(missing))} in it")
-    return found
+    return batches
 
 
 def _parse_binary_batch(content: bytes) -> tuple[Pixels, Pixels]:
@@ -141,7 +132,7 @@ def _parse_binary_batch(content: bytes) -> tuple[Pixels, Pixels]:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """An unpickler that can build arrays and nothing else: reading data must not run code."""
+    """An unpickler that builds arrays only: reading data must not run code."""
 
     ALLOWED = frozenset({"_reconstruct", "ndarray", "dtype", "encode"})
 
@@ -164,7 +155,7 @@ def _is_positive(labels: Any, positive: Collection[int], n_classes: int) -> NDAr
     if not isinstance(positive, Collection):
         raise InputError(f"positive must be a collection of classes such as (0, 2), got {positive!r}.")
     if not len(labels) or np.max(labels) >= n_classes:
-        raise DataFormatError(f"labels must be 0 to {n_classes - 1}, at least one of them. Fetch the file anew.")
+        raise DataFormatError(f"labels must be 0 to {n_classes - 1}, at least one of them. Download the file again.")
     wanted = set(positive)
     if not wanted or not wanted < set(range(n_classes)):
         raise InputError(

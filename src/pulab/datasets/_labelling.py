@@ -1,4 +1,4 @@
-"""From fully labelled data to PU data: who is labelled, who is not, and what the truth was."""
+"""PU data made from fully labelled data."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -50,12 +50,11 @@ def make_pu(
     y : array of 0 and 1
         The truth.
     n_labeled : int
-        How many positives are labelled, drawn at random.
+        Number of positives to label, drawn at random.
     n_unlabeled : int, optional
-        Case-control: how many rows U has; all by default. Single-sample: U is what is not labelled of
-        ``n_labeled + n_unlabeled`` rows; of all by default.
+        Number of unlabeled rows. By default, case-control: all rows; single-sample: all rows that are not labelled.
     prior : float, optional
-        Draw the population so that it has exactly this share of positives. By default it is drawn as it comes.
+        Draw the population with exactly this share of positives. By default it is drawn at random.
     scenario : {"case-control", "single-sample"}
         Case-control: P and U are drawn independently, so that a row may be in both, and U is the population.
         Single-sample: one sample is drawn, then some of its positives are labelled.
@@ -63,8 +62,8 @@ def make_pu(
     Returns
     -------
     PUSample
-        Labelled rows first, then unlabeled ones. Its ``prior`` is the share of positives in the population that was
-        drawn from (in ``y``, or the ``prior`` asked for).
+        Labelled rows first, then unlabeled ones. Its ``prior`` is the parameter ``prior``, or the share of positives
+        in ``y``.
 
     Examples
     --------
@@ -91,7 +90,7 @@ def make_pu(
 
 
 class Trial(NamedTuple):
-    """The samples of one trial: what is trained on, and what the epoch is chosen by (None: the method holds out)."""
+    """The training and the validation sample of one trial. Without validation, the method holds out rows itself."""
 
     train: PUSample
     validation: PUSample | None
@@ -99,14 +98,14 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class PlainSampling:
-    """P and U as :func:`make_pu` draws them, and no validation set: what most users have."""
+    """P and U as :func:`make_pu` draws them, without a validation set. This is what most users have."""
 
     n_labeled: int
     n_unlabeled: int
     scenario: str = "case-control"
 
     def draw(self, X: Any, y: Any, seed: int) -> Trial:
-        """The samples of one trial. They depend on the seed alone, so that all methods of a trial see the same."""
+        """The samples of one trial. They depend on the seed only: all methods of a trial see the same rows."""
         sample = make_pu(
             X, y, n_labeled=self.n_labeled, n_unlabeled=self.n_unlabeled, scenario=self.scenario, random_state=seed
         )
@@ -115,21 +114,21 @@ class PlainSampling:
 
 @dataclass(frozen=True)
 class PaperSampling:
-    """The sampling protocol of the paper (and of Hsieh et al. 2019, from which it takes it over).
+    """The sampling protocol of the paper, which is that of Hsieh et al. 2019.
 
-    The training data is shuffled and cut into a training pool and a validation pool. P and U are drawn from the same
-    pool independently of each other, each without replacement; the validation set has a fifth of their sizes.
+    The training data is shuffled and cut into a training pool and a validation pool. P and U are drawn independently
+    from the same pool, each without replacement. The validation set has a fifth of their sizes.
 
     Parameters
     ----------
     pool : int
-        Rows of the training pool; the rest is the validation pool.
+        Number of rows in the training pool; the rest is the validation pool.
     n_labeled, n_unlabeled : int
-        Labelled and unlabeled rows.
+        Numbers of labelled and unlabeled rows.
     prior : float
-        The prior that the methods are told.
+        The prior that the methods get.
     exact : bool
-        Draw U with exactly that share of positives (Table 4), not as it comes.
+        Draw U with exactly that share of positives (Table 4), not at random.
     """
 
     pool: int
@@ -139,7 +138,7 @@ class PaperSampling:
     exact: bool = False
 
     def draw(self, X: Any, y: Any, seed: int) -> Trial:
-        """The samples of one trial. They depend on the seed alone, so that all methods of a trial see the same."""
+        """The samples of one trial. They depend on the seed only: all methods of a trial see the same rows."""
         truth = _truth(X, y)
         check_number("pool", self.pool, low=1, high=len(truth) - 1, whole=True)
         check_prior(self.prior)
@@ -157,21 +156,19 @@ def _truth(X: Any, y: Any) -> NDArray[np.int64]:
     truth = np.asarray(y)
     check_consistent_length(X, truth)
     if truth.ndim != 1 or not np.isin(truth, (0, 1)).all():
-        raise InputError(
-            "y must be the truth as a 1-D array of 0 and 1. Turn classes into it with np.isin(y, positive)."
-        )
+        raise InputError("y must be the truth as a 1-D array of 0 and 1. Convert classes with np.isin(y, positive).")
     return truth.astype(np.int64)
 
 
 def _population(
     truth: NDArray[np.int64], pool: Index, size: int | None, prior: float | None, rng: np.random.Generator
 ) -> Index:
-    """Rows drawn from the pool as they come, or with exactly the prior's share of positives."""
+    """Rows drawn from the pool at random, or with exactly the prior's share of positives."""
     if prior is None:
         return _draw(pool, len(pool) if size is None else size, rng, "rows")
     check_prior(prior)
     positive, negative = pool[truth[pool] == 1], pool[truth[pool] == 0]
-    if size is None:  # as many as there can be
+    if size is None:  # as many as possible
         size = int(min(len(positive) / prior, len(negative) / (1 - prior)))
     n_positive = round(prior * size)
     drawn = [_draw(positive, n_positive, rng, "positives"), _draw(negative, size - n_positive, rng, "negatives")]

@@ -1,4 +1,4 @@
-"""What a loader returns."""
+"""The result of a loader."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Tables: one that scikit-learn carries, three of UCI's, and synthetic ones that are hard for their size."""
+"""Tables: one of scikit-learn's, three of UCI's, and synthetic ones that are hard for their size."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_breast_cancer() -> Split:
-    """Wisconsin breast cancer: 569 rows of 30 features, malignant is positive; 427 to train on and 142 to test on."""
+    """Wisconsin breast cancer: 30 features, malignant is positive; 427 training and 142 test rows."""
     from sklearn.datasets import load_breast_cancer as load
 
     bunch = load()
@@ -23,7 +23,7 @@ def load_breast_cancer() -> Split:
 
 
 def make_moons() -> Split:
-    """Two interleaved half-moons with noise 0.25, a quarter positive: 3,000 rows to train on, 5,000 to test on."""
+    """Two interleaved half-moons with noise 0.25, a quarter positive; 3,000 training and 5,000 test rows."""
     from sklearn.datasets import make_moons as make
 
     X, y = make((6000, 2000), noise=0.25, random_state=0)
@@ -49,12 +49,12 @@ def make_clusters() -> Split:
 
 
 def make_hundred_thousand() -> Split:
-    """Overlapping clouds in 20 features, a tenth positive: 110,000 rows to train on and 10,000 to test on."""
+    """Overlapping clouds in 20 features, a tenth positive; 110,000 training and 10,000 test rows."""
     rng = np.random.default_rng(0)
     y = (rng.random(120_000) < 0.1).astype(np.int64)
     X = rng.normal(size=(len(y), 20)).astype(np.float32)
     X[:, :8] += y[:, None] * rng.choice([-1.0, 1.0], size=8)
-    X[:, 8] *= np.where(y == 1, 2.0, 1.0)  # a difference in spread, which no plane can use
+    X[:, 8] *= np.where(y == 1, 2.0, 1.0)  # the classes differ in spread here, which a linear model cannot use
     return _shuffled_split(X, y, n_test=10_000)
 
 
@@ -65,7 +65,7 @@ def _shuffled_split(X: Any, y: Any, n_test: int) -> Split:
 
 
 UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
-UCI = {  # by file: where it lies below the address, and its checksum
+UCI = {  # file: its folder below the address, its checksum
     "adult.data": ("adult/", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
     "adult.test": ("adult/", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
     "agaricus-lepiota.data": ("mushroom/", "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"),
@@ -103,16 +103,16 @@ def load_adult(*, as_frame: Literal[False] = ...) -> Split: ...
 @overload
 def load_adult(*, as_frame: Literal[True]) -> "polars.DataFrame": ...
 def load_adult(*, as_frame: bool = False) -> "Split | polars.DataFrame":
-    """UCI's Adult: 14 columns of a census, an income above 50K is positive; 32,561 rows to train on, 16,281 to test on.
+    """UCI's Adult: 14 columns of a census, an income above 50K is positive; 32,561 training and 16,281 test rows.
 
-    Files: ``uci/adult.data`` and ``uci/adult.test`` below ``$PULAB_DATA`` or the user's cache; downloaded if they are
-    nowhere. Categories become a column each, and so does what is missing.
+    Files: ``uci/adult.data`` and ``uci/adult.test`` below ``$PULAB_DATA`` or the user's cache. Missing files are
+    downloaded. Each category becomes a column of zeros and ones; so does "?", which marks a missing value.
 
     Parameters
     ----------
     as_frame : bool
-        Instead of arrays, all rows in one polars frame as they were published: words stay words, what is missing is
-        null, and ``income`` is the last column. The rows to train on come first.
+        Return all rows as one polars frame in place of arrays. Categories are strings, missing values are null, and
+        ``income`` is the last column. The training rows come first.
     """
     parts = [_uci(name, ADULT, ADULT_NUMBERS, "income", ("<=50K", ">50K")) for name in ("adult.data", "adult.test")]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in ADULT}
@@ -128,14 +128,14 @@ def load_mushroom(*, as_frame: Literal[False] = ...) -> Split: ...
 @overload
 def load_mushroom(*, as_frame: Literal[True]) -> "polars.DataFrame": ...
 def load_mushroom(*, as_frame: bool = False) -> "Split | polars.DataFrame":
-    """UCI's Mushroom: 22 columns of categories, poisonous is positive; 6,093 rows to train on and 2,031 to test on.
+    """UCI's Mushroom: 22 columns of categories, poisonous is positive; 6,093 training and 2,031 test rows.
 
-    File: ``uci/agaricus-lepiota.data``; see ``load_adult`` for where it is looked for and what is done with categories.
+    File: ``uci/agaricus-lepiota.data``. It is found, and its categories are encoded, as in ``load_adult``.
 
     Parameters
     ----------
     as_frame : bool
-        Instead of arrays, a polars frame of the letters as they were published, ``class`` ("p" or "e") among them.
+        Return a polars frame of the published letters in place of arrays, with ``class`` ("p" or "e").
     """
     columns = _uci("agaricus-lepiota.data", MUSHROOM, (), "class", ("e", "p"))
     if as_frame:
@@ -148,14 +148,14 @@ def load_spambase(*, as_frame: Literal[False] = ...) -> Split: ...
 @overload
 def load_spambase(*, as_frame: Literal[True]) -> "polars.DataFrame": ...
 def load_spambase(*, as_frame: bool = False) -> "Split | polars.DataFrame":
-    """UCI's Spambase: 57 counts of words and signs in messages, spam is positive; 3,451 to train on, 1,150 to test on.
+    """UCI's Spambase: 57 counts of words and signs in messages, spam is positive; 3,451 training and 1,150 test rows.
 
-    File: ``uci/spambase.data``; see ``load_adult`` for where it is looked for.
+    File: ``uci/spambase.data``. It is found as in ``load_adult``.
 
     Parameters
     ----------
     as_frame : bool
-        Instead of arrays, a polars frame with named columns, ``spam`` (0 or 1) among them.
+        Return a polars frame with named columns in place of arrays, with ``spam`` (0 or 1).
     """
     columns = _uci("spambase.data", SPAMBASE, SPAMBASE, "spam", (0, 1))
     if as_frame:
@@ -166,19 +166,19 @@ def load_spambase(*, as_frame: bool = False) -> "Split | polars.DataFrame":
 def _uci(
     name: str, names: Sequence[str], numbers: Collection[str], target: str, classes: tuple[str, str] | tuple[int, int]
 ) -> Columns:
-    """A file's columns: numbers as numbers, words as words."""
+    """The columns of a file, as numbers or as strings."""
     folder, checksum = UCI[name]
     path = fetch(Source(f"uci/{name}", f"{UCI_URL}{folder}{name}", f"sha256:{checksum}"))
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataFormatError(f"{path} cannot be read ({error}). Delete it and fetch it anew.") from error
-    # adult.test begins with a remark, and its classes end in a dot.
+        raise DataFormatError(f"{path} cannot be read ({error}). Delete it and download it again.") from error
+    # adult.test begins with a comment, and its classes end with a dot.
     rows = [line.rstrip(".").split(",") for line in lines if line.strip() and not line.startswith("|")]
     if len(rows) != UCI_ROWS[name] or any(len(row) != len(names) for row in rows):
         raise DataFormatError(
-            f"{path} must hold {UCI_ROWS[name]:,} lines of {len(names)} values with commas between them, "
-            f"got {len(rows):,} lines. Delete it and fetch it anew."
+            f"{path} must hold {UCI_ROWS[name]:,} lines of {len(names)} comma-separated values, got {len(rows):,} "
+            "lines. Delete it and download it again."
         )
     table = np.char.strip(np.array(rows))
     try:
@@ -186,10 +186,12 @@ def _uci(
             column: _as_numbers(table[:, i]) if column in numbers else table[:, i] for i, column in enumerate(names)
         }
     except ValueError as error:
-        raise DataFormatError(f"{path} holds a word for a number ({error}). Delete it and fetch it anew.") from error
+        raise DataFormatError(
+            f"{path} holds a text for a number ({error}). Delete it and download it again."
+        ) from error
     if unknown := set(columns[target].tolist()) - set(classes):
         raise DataFormatError(
-            f"{path}: {target} must be one of {', '.join(map(repr, classes))}, got {min(unknown)!r}. Fetch it anew."
+            f"{path}: {target} must be one of {', '.join(map(repr, classes))}, got {min(unknown)!r}. Download it again."
         )
     return columns
 
@@ -203,7 +205,7 @@ def _as_numbers(values: NDArray[np.str_]) -> NDArray[Any]:
 
 
 def _arrays(columns: Columns, target: str, positive: str | int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Features and truth; a category is a column of zeros and ones, and so is "?", which says that it is missing."""
+    """Features and truth, with a column of zeros and ones for each category."""
     blocks = [
         values == np.unique(values) if values.dtype.kind == "U" else values
         for values in (columns[name][:, None] for name in columns if name != target)

@@ -1,16 +1,15 @@
-"""Text data: 20 Newsgroups, as it was published ("bydate"), headers and all."""
+"""Text data: 20 Newsgroups as published ("bydate"), with headers."""
 
-import os
 import tarfile
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pulab.datasets._fetch import Source, download, find
+from pulab.datasets._fetch import Source, contents, download, find
 from pulab.datasets._split import Split
 from pulab.errors import DataFormatError, InputError
 
@@ -45,24 +44,20 @@ NEWS_ARCHIVE = Source(
 NEWS_PLACES = ("20news-bydate", NEWS_ARCHIVE.path)
 NEWS_COUNTS = {"train": 11_314, "test": 7_532}
 
-Documents = dict[str, list[tuple[str, str, str]]]  # by part: group, name of the file, text
-
 
 def load_20news(positive: Collection[int | str] = range(11)) -> Split:
-    """20 Newsgroups, split by date: 11,314 documents to train on and 7,532 to test on, as strings, headers kept.
+    """20 Newsgroups, split by date: 11,314 training and 7,532 test documents, as strings with headers.
 
     Files: the folder ``20news-bydate`` (with ``20news-bydate-train`` and ``-test`` in it) or the archive
-    ``20news-bydate.tar.gz`` below ``$PULAB_DATA`` or the user's cache, else scikit-learn's own cache; downloaded if
-    they are nowhere.
+    ``20news-bydate.tar.gz`` below ``$PULAB_DATA`` or the user's cache. Missing files are downloaded.
 
     Parameters
     ----------
     positive : collection of int or str
-        Newsgroups that are positive, by number in alphabetical order or by name. The paper's are the first eleven.
+        The positive newsgroups, by number in alphabetical order or by name. The paper's are the first eleven.
     """
     chosen = _positive_groups(positive)
-    place = find(NEWS_PLACES)
-    documents = _read(place) if place else _from_scikit_learn() or _read(download(NEWS_ARCHIVE, NEWS_PLACES))
+    documents = _read(find(NEWS_PLACES) or download(NEWS_ARCHIVE, NEWS_PLACES))
     parts: list[Any] = []
     for part in ("train", "test"):
         rows = sorted(documents[part])
@@ -83,54 +78,17 @@ def _positive_groups(positive: Collection[int | str]) -> set[str]:
     return chosen
 
 
-def _read(place: Path) -> Documents:
-    """From a folder or an archive; what it holds is counted."""
+def _read(place: Path) -> dict[str, list[tuple[str, str, str]]]:
+    """Newsgroup, file name and text of the documents of each part, from a folder or an archive."""
+    documents: dict[str, list[tuple[str, str, str]]] = {part: [] for part in NEWS_COUNTS}
     try:
-        found = _sorted_in(_files(place) if place.is_dir() else _members(place))
+        for path, raw in contents(place):
+            part = path.parent.parent.name.removeprefix("20news-bydate-")
+            if part in documents and path.parent.name in NEWSGROUPS:
+                documents[part].append((path.parent.name, path.name, raw.decode("latin-1")))
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and fetch it anew.") from error
-    return _counted(found, place)
-
-
-def _files(place: Path) -> Iterable[tuple[Path, bytes]]:
-    return ((path, path.read_bytes()) for path in place.glob("20news-bydate-*/*/*") if path.is_file())
-
-
-def _members(place: Path) -> Iterable[tuple[Path, bytes]]:
-    with tarfile.open(place) as tar:
-        for item in tar:
-            file = tar.extractfile(item) if item.isfile() else None
-            if file is not None:
-                yield Path(item.name), file.read()
-
-
-def _sorted_in(files: Iterable[tuple[Path, bytes]]) -> Documents:
-    found: Documents = {part: [] for part in NEWS_COUNTS}
-    for path, content in files:
-        part = path.parent.parent.name.removeprefix("20news-bydate-")
-        if part in found and path.parent.name in NEWSGROUPS:
-            found[part].append((path.parent.name, path.name, content.decode("latin-1")))
-    return found
-
-
-def _from_scikit_learn() -> Documents | None:
-    """What scikit-learn has downloaded before, if it has."""
-    folder = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser()
-    if not (folder / "20news-bydate_py3.pkz").is_file():
-        return None
-    from sklearn.datasets import fetch_20newsgroups
-
-    found: Documents = {}
-    for part in NEWS_COUNTS:
-        bunch = fetch_20newsgroups(data_home=folder, subset=part, shuffle=False, download_if_missing=False)
-        names = [Path(name).name for name in bunch.filenames]
-        groups = [bunch.target_names[target] for target in bunch.target]
-        found[part] = list(zip(groups, names, bunch.data, strict=True))
-    return _counted(found, "scikit-learn's cache")
-
-
-def _counted(found: Documents, place: Path | str) -> Documents:
-    counts = {part: len(rows) for part, rows in found.items()}
+        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and download it again.") from error
+    counts = {part: len(rows) for part, rows in documents.items()}
     if counts != NEWS_COUNTS:
-        raise DataFormatError(f"{place} must hold {NEWS_COUNTS} documents, got {counts}. Fetch it anew.")
-    return found
+        raise DataFormatError(f"{place} must hold {NEWS_COUNTS} documents, got {counts}. Download it again.")
+    return documents

@@ -10,30 +10,30 @@ from scipy import sparse
 
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
-from pulab.estimators._classical import Array, Marks, TablePUClassifier, folds
-from pulab.metrics import nnpu_risk
+from pulab.estimators._classical import Marks, TablePUClassifier, folds
+from pulab.metrics import Array, nnpu_risk
 
 BACKENDS = ("lightgbm", "xgboost")
-SMALL = 20_000  # rows: below, five folds cost little and a fifth of the rows would be too few
+SMALL = 20_000  # with fewer rows, five folds cost little and a fifth of the rows is too few
 Risk = Callable[[Array], float]
 Single = NDArray[np.float32]
 
 
 class NNPUGradients:
-    """Gradient and curvature of the non-negative PU risk with the logistic loss ℓ: row by row, times their number.
+    """Gradient and curvature of the non-negative PU risk with the logistic loss ℓ, for each row, times their number.
 
     The risk is π·mean_P ℓ(g) + R⁻, with R⁻ = mean_pop ℓ(−g) − π·mean_P ℓ(−g). Since ℓ(g) − ℓ(−g) = −g, it is linear in
-    the score of a labelled row: its second derivative there is zero, and a Newton step, which divides by it, would have
-    no length. Boosting needs a positive curvature, so each row gets the largest that its terms can have, a quarter of
-    their weight (ℓ'' ≤ 1/4). The quadratic with this curvature lies above the risk everywhere and touches it at g, so
-    that a step to its lowest point never raises the risk. Where R⁻ has fallen below −β, the labelled rows are
-    overfitted: the step follows −γ·R⁻ instead, which raises it.
+    the score of a labelled row. Its second derivative there is zero, and a Newton step divides by it. Boosting needs a
+    positive curvature. So each row gets the largest curvature that its terms can have, a quarter of their weight
+    (ℓ'' ≤ 1/4). The quadratic with this curvature is an upper bound of the risk that touches it at g. So a step to its
+    minimum never raises the risk. If R⁻ is below −β, the labelled rows are overfitted: the step then follows −γ·R⁻,
+    which raises R⁻.
     """
 
     def __init__(self, positive: Marks, prior: float, scenario: str, beta: float, gamma: float) -> None:
         n = len(positive)
         in_population = np.ones(n) if scenario == "single-sample" else (~positive).astype(np.float64)
-        # In float32, as the backends keep it: handed float64, LightGBM took twice as long for a tree (300,000 × 28).
+        # float32, as in the backends: with float64 LightGBM took twice as long for a tree (300,000 × 28).
         self._on_p = np.where(positive, prior * n / positive.sum(), 0.0).astype(np.float32)
         self._on_population = (in_population * n / in_population.sum()).astype(np.float32)
         self._on_negative = self._on_population - self._on_p
@@ -41,7 +41,7 @@ class NNPUGradients:
         self._curvature = (self._on_p + self._on_population) / 4
 
     def __call__(self, g: Array) -> tuple[Single, Single]:
-        """Of all rows at these scores."""
+        """Gradient and curvature of all rows at these scores."""
         odds = np.exp(np.clip(g, -60, 60).astype(np.float32))
         share = odds / (1 + odds)
         price = np.log1p(odds)  # ℓ(−g)
@@ -54,36 +54,36 @@ class NNPUGradients:
 class NNPUBoostingClassifier(TablePUClassifier):
     """Gradient-boosted trees with the non-negative PU risk as their objective.
 
-    For large tables too; no scaling is needed, and NaN may stand for what is missing. Held-out rows choose the number
-    of trees and calibrate probabilities: of up to 20,000 rows all, in five folds; of more a part, which the trees then
-    do not learn from.
+    For small and large tables. No scaling is needed, and NaN may stand for missing values. Held-out rows decide the
+    number of trees and calibrate probabilities. Up to 20,000 rows, these are all rows, in five folds. In larger tables
+    they are a part of the rows, and the trees do not learn from it.
 
     Parameters
     ----------
     backend : {"auto", "lightgbm", "xgboost"}
         "auto": LightGBM if it is installed, else XGBoost.
     n_estimators : int
-        Trees at most.
+        Maximal number of trees.
     learning_rate : float
     num_leaves : int
-        Leaves of a tree; fewer (down to four) where there are few labelled rows.
+        Number of leaves of a tree; fewer (down to four) with few labelled rows.
     min_child_samples : int
-        Rows of a leaf at least; fewer where there are few labelled rows.
+        Minimal number of rows in a leaf; fewer with few labelled rows.
     early_stopping : int or None
-        Stop when the held-out PU risk (sigmoid loss) has not fallen for so many trees; None: grow them all.
+        Stop when the held-out PU risk (sigmoid loss) has not fallen for so many trees; None: grow all trees.
     beta, gamma : float
-        When the correction of the risk sets in, and how strong it is.
+        Threshold and strength of the correction of the risk.
     validation_fraction : float
-        Share of P and of U that is held out of a large table.
+        Share of P and of U that is held out in a large table.
     n_jobs : int
-        Threads; -1: all, but one for a small table, where more only wait for each other.
+        Number of threads; -1: all, or one for a small table, where more are slower.
     {shared}
 
     Attributes
     ----------
     backend_ : str
-        What the trees were grown by.
-    model_ : the booster; None where no feature varies
+        The library that grew the trees.
+    model_ : the booster; None if no feature varies
     best_iteration_ : int
     history_ : list of dict
         The held-out PU risk after each tree, of the last fold.
@@ -139,7 +139,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
         self._check_params()
         self.backend_ = _installed(self.backend)
         seed = int(rng.integers(2**31))
-        X = sparse.csr_matrix(X) if sparse.issparse(X) else X  # the backends do not know scipy's newer kind
+        X = sparse.csr_matrix(X) if sparse.issparse(X) else X  # the backends do not accept scipy's sparse arrays
         scores = np.full(len(positive), np.nan)
         self.history_: list[dict[str, float]] = []
         lengths = []
@@ -147,7 +147,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
             self.model_, self.best_iteration_ = self._grow(X, positive, train, held, seed)
             scores[held] = self._score(X[held])
             lengths.append(self.best_iteration_)
-        if len(lengths) > 1:  # once more, on all rows, with as many trees as were good on average
+        if len(lengths) > 1:  # once more on all rows, with the mean of the best numbers of trees
             everything = np.arange(len(positive))
             self.model_, self.best_iteration_ = self._grow(X, positive, everything, None, seed, round(np.mean(lengths)))
         return scores
@@ -156,11 +156,11 @@ class NNPUBoostingClassifier(TablePUClassifier):
         return True
 
     def _threads(self, X: Any) -> int:
-        """As many as asked for, 0 standing for all; of a small table one, since more would only wait for each other."""
+        """The number of threads, where 0 means all; one for a small table, where more are slower."""
         return int(X.shape[0] * X.shape[1] < 2**20) if self.n_jobs == -1 else self.n_jobs
 
     def _splits(self, positive: Marks, rng: np.random.Generator) -> Iterable[tuple[Any, Any]]:
-        """Of a small table five folds, whose held-out rows are all of it; of a large one a single part is enough."""
+        """Five folds of a small table, or one held-out part of a large one."""
         if len(positive) < SMALL:
             return folds(positive, rng)
         parts = [hold_out(np.flatnonzero(marks), self.validation_fraction, rng) for marks in (positive, ~positive)]
@@ -169,7 +169,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
     def _grow(
         self, X: Any, positive: Marks, train: Any, held: Any | None, seed: int, n_trees: int | None = None
     ) -> tuple[Any, int]:
-        """Trees for some rows; the number of them by the risk on held-out rows, or as told."""
+        """Trees fitted to some rows. Their number is given, or chosen by the risk on held-out rows."""
         if not _varies(X[train]):
             return None, 0
         gradients = NNPUGradients(positive[train], self.prior_, self.scenario, self.beta, self.gamma)
@@ -216,7 +216,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
             "min_sum_hessian_in_leaf": 1e-3,
             "num_threads": self._threads(X),
             "seed": seed,
-            "force_col_wise": True,  # or it would choose by the clock, and sums would differ from fit to fit
+            "force_col_wise": True,  # otherwise LightGBM chooses by timing, and sums differ from fit to fit
             "verbose": -1,
         }
         train = lightgbm.Dataset(X, label=np.zeros(X.shape[0]))
@@ -269,7 +269,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
         )
         return model, n_trees if X_held is None else model.best_iteration + 1
 
-    def _score(self, X: Any) -> NDArray[np.float64]:
+    def _score(self, X: Any) -> Array:
         if self.model_ is None:
             return np.zeros(X.shape[0])
         X = sparse.csr_matrix(X) if sparse.issparse(X) else X
@@ -285,7 +285,7 @@ class NNPUBoostingClassifier(TablePUClassifier):
 
 
 def _varies(X: Any) -> bool:
-    """Whether any feature has two values, of which one may be a gap: LightGBM stops at none."""
+    """Whether any feature has two values, of which one may be a gap. LightGBM fails if none has."""
     if sparse.issparse(X):
         return bool((X.max(axis=0) - X.min(axis=0)).toarray().any())
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
@@ -293,7 +293,7 @@ def _varies(X: Any) -> bool:
 
 
 def backends() -> list[str]:
-    """Those that are installed."""
+    """The installed backends."""
     return [name for name in BACKENDS if importlib.util.find_spec(name) is not None]
 
 

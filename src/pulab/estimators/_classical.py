@@ -1,4 +1,4 @@
-"""Methods for tables that need no network: any scikit-learn classifier underneath."""
+"""Methods for tables without a network. Each uses a scikit-learn classifier."""
 
 import math
 from abc import abstractmethod
@@ -24,31 +24,29 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
-from pulab.metrics import prior_of_unlabeled
+from pulab.metrics import Array, prior_of_unlabeled
 from pulab.model_selection import PUStratifiedKFold, logits_of
 
-Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
 SHARED_DOCS = {
     "shared": PRIOR_DOC + SCENARIO_DOC + "    random_state : int, RandomState or None\n",
     "attributes": """\
     classes_ : array of two labels, the positive one last
-    prior_, prior_interval_ : the prior, and between which values it lies where it was estimated
+    prior_, prior_interval_ : the prior, and its interval if it was estimated
     scores_ : array of shape (n,)
-        Scores of the rows of X by models that had not seen them; NaN where there are none.
+        Scores of the rows of X by models that had not seen them; NaN for rows without such a model.
     calibrator_ : PUCalibrator
-        From scores to probabilities, fitted on these.
+        Turns scores into probabilities; fitted on ``scores_``.
     n_features_in_, row_shape_
 """,
 }
 
 
 class TablePUClassifier(PUClassifier):
-    """Glue between scikit-learn's contract and a score: held-out scores are turned into probabilities by the prior.
+    """Base of methods that give scores. Held-out scores and the prior calibrate the probabilities.
 
-    A method says how to learn (``_learn``) and how to score (``_score``); decisions are probabilities above one half,
-    which depend on the prior.
+    A method implements ``_learn`` and ``_score``. A row is called positive if its probability exceeds one half.
     """
 
     prior: float | str | None
@@ -59,9 +57,9 @@ class TablePUClassifier(PUClassifier):
 
     @abstractmethod
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
-        """Fit to rows of which the first are the labelled ones; return the rows' scores by models without them.
+        """Fit to rows, the labelled ones first. Return the score of each row by models that have not seen it.
 
-        NaN where every model has seen a row.
+        NaN for a row that every model has seen.
         """
 
     @abstractmethod
@@ -75,14 +73,14 @@ class TablePUClassifier(PUClassifier):
         ----------
         X : array of shape (n, features), data frame, or sparse matrix
         y : array of shape (n,)
-            1 for a known positive, 0 for an unlabeled row. Also read: booleans, {1, -1}, a value and NaN or None, any
-            two classes (the one that sorts last is positive).
+            1 for a known positive, 0 for an unlabeled row. Also accepted: booleans, {1, -1}, a value and NaN or None,
+            any two classes (the one that sorts last is positive).
         """
         check_choice("scenario", self.scenario, SCENARIOS)
         X = self._rows(X, reset=True)
         labels = check_labels(y, X.shape[0])
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        # P first, then U, each in its order: how they are interleaved must not matter.
+        # P first, then U, each in its order: the result must not depend on how they are interleaved.
         order = np.concatenate([np.flatnonzero(labels.positive), np.flatnonzero(~labels.positive)])
         positive = labels.positive[order]
         X = X[order]
@@ -100,12 +98,12 @@ class TablePUClassifier(PUClassifier):
         check_is_fitted(self, "calibrator_")
         scores = self._score(self._rows(X, reset=False))
         probability = self.calibrator_(scores)
-        # The calibrated probability has flat parts; a trace of the score keeps the order of rows within them.
+        # The calibrated probability has flat parts. A small part of the score keeps the order of rows within them.
         probability = probability + 1e-4 * (_squeezed(scores, self.calibrator_.scores_) - probability)
         return np.stack([1 - probability, probability], axis=1)
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of being positive: above 0 where a row is more likely positive than not."""
+        """Log-odds of being positive: above 0 if a row is more likely positive than negative."""
         return np.asarray(logit(self.predict_proba(X)[:, 1]))
 
     def predict(self, X: Any) -> Any:
@@ -114,9 +112,9 @@ class TablePUClassifier(PUClassifier):
         return self.classes_[is_positive.astype(int)]
 
     def _takes_gaps(self) -> bool:
-        """Whether NaN may stand for a missing number: where the classifier underneath says that it takes it."""
-        given = getattr(self, "estimator", None)
-        return given is not None and bool(get_tags(given).input_tags.allow_nan)
+        """Whether NaN may stand for a missing number, which the classifier's tags say."""
+        estimator = getattr(self, "estimator", None)
+        return estimator is not None and bool(get_tags(estimator).input_tags.allow_nan)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -129,14 +127,14 @@ class TablePUClassifier(PUClassifier):
 
 
 def _squeezed(scores: Array, like: Array) -> Array:
-    """Any scores strictly between 0 and 1, in the same order."""
+    """The scores mapped to the open interval (0, 1), in the same order."""
     return np.asarray(expit(np.clip((scores - np.median(like)) / (4 * (like.std() or 1.0)), -30, 30)))
 
 
 def _of_the_population(scores: Array, positive: Marks, rng: np.random.Generator) -> tuple[Array, Marks]:
-    """Held-out scores and labels in which labelled rows have the share that they have among all rows.
+    """Held-out scores and labels, with the share of labelled rows that all rows have.
 
-    Where only a part of U was scored, copies of its rows stand for the others.
+    If only a part of U was scored, copies of its rows stand for the others.
     """
     rows = np.flatnonzero(np.isfinite(scores))
     p, u = rows[positive[rows]], rows[~positive[rows]]
@@ -146,16 +144,16 @@ def _of_the_population(scores: Array, positive: Marks, rng: np.random.Generator)
 
 
 def _copy_of(estimator: Any, X: Any) -> Any:
-    """An unfitted copy; of nothing, logistic regression of standardised features."""
+    """An unfitted copy of the classifier; by default, logistic regression of standardised features."""
     if estimator is None:
-        # Not centred, a column such as a year lies thousands of deviations from zero, and the solver gives up.
+        # If a column such as a year is not centred, it lies thousands of deviations from zero, and the solver fails.
         scale = StandardScaler(with_mean=not sparse.issparse(X))
         return make_pipeline(scale, LogisticRegression(max_iter=1000))
     return clone(estimator)
 
 
 def folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]]:
-    """Rows to train on and rows to score, five times or as often as the labelled rows allow."""
+    """Training rows and rows to score, in five folds or as many as the labelled rows allow."""
     n_splits = int(min(5, positive.sum(), (~positive).sum()))
     if n_splits < 2:
         raise InputError(
@@ -166,14 +164,14 @@ def folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]
 
 
 class ElkanNotoClassifier(TablePUClassifier):
-    """Learn which rows are labelled; a row is positive as often as it is labelled, divided by the label frequency.
+    """Elkan and Noto's method: P(positive) = P(labelled) / c, where c is the label frequency.
 
-    The label frequency c, the share of positives that is labelled, follows from the prior. Two forms:
+    The label frequency c is the share of positives that is labelled. It follows from the prior. There are two forms:
 
-    - ``"scale"``: one classifier of labelled against unlabeled rows. Dividing its probability by c would exceed 1 where
-      it errs; the calibrator does the same within bounds, from held-out scores.
-    - ``"weights"``: such a classifier gives every unlabeled row the weight with which it counts as a positive, and a
-      second one learns from the weighted rows.
+    - ``"scale"``: one classifier of labelled against unlabeled rows. Its probability divided by c may exceed 1. So the
+      calibrator does the scaling within bounds, from held-out scores.
+    - ``"weights"``: such a classifier gives every unlabeled row a weight as a positive. A second classifier learns from
+      the weighted rows.
 
     Parameters
     ----------
@@ -226,7 +224,7 @@ class ElkanNotoClassifier(TablePUClassifier):
             return labelled
         n_p, n_u = positive.sum(), (~positive).sum()
         c = n_p / (self.prior_ * len(positive) if self.scenario == "single-sample" else n_p + self.prior_ * n_u)
-        c = min(c, 1.0)  # by chance a sample may hold more labelled rows than the prior allows for
+        c = min(c, 1.0)  # by chance a sample may hold more labelled rows than the prior allows
         weight = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(labelled), 0, 1))
         self.model_ = self._fitted(X, positive, weight)
         return self._out_of_fold(X, positive, rng, weight)
@@ -242,7 +240,7 @@ class ElkanNotoClassifier(TablePUClassifier):
         return scores
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
-        """A copy of the classifier, fitted to labels or, with weights, to every row as a positive and as a negative."""
+        """A fitted copy of the classifier. With weights, a row counts both as a positive and as a negative."""
         model = _copy_of(self.estimator, X)
         if weight is None:
             return model.fit(X, positive.astype(int))
@@ -254,24 +252,24 @@ class ElkanNotoClassifier(TablePUClassifier):
 
 
 class BaggingPUClassifier(TablePUClassifier):
-    """Many classifiers, each of the labelled rows against a small random part of the unlabeled ones; their mean vote.
+    """The mean vote of many classifiers, each of labelled rows against a small random part of the unlabeled ones.
 
-    A bag holds few positives among its unlabeled rows, and other ones each time, so that no single one of them is
-    taught to be a negative by all. A row's held-out score is the mean vote of those bags that it was not in.
+    A bag holds few positives among its unlabeled rows, and different ones each time. So no positive is a negative in
+    all bags. The held-out score of a row is the mean vote of the bags without it.
 
     Parameters
     ----------
     estimator : scikit-learn classifier or None
         None: a decision tree.
     n_estimators : int
-        How many bags.
+        Number of bags.
     max_samples : int or None
-        Unlabeled rows of a bag; None: as many as there are labelled ones.
+        Number of unlabeled rows in a bag; None: as many as labelled ones.
     oob_rows : int or None
-        How many rows get out-of-bag scores: the labelled ones first, then unlabeled ones at random. None: all, which on
-        a large table takes longer than the fits.
+        Number of rows with out-of-bag scores: the labelled ones first, then random unlabeled ones. None: all rows,
+        which takes longer than the fits on a large table.
     n_jobs : int or None
-        Bags at a time, in threads; -1: as many as there are cores. The fit of a small bag gets one thread.
+        Number of threads, one bag each; -1: one per core. The fit of a small bag uses one thread.
     {shared}
 
     Attributes
@@ -324,7 +322,7 @@ class BaggingPUClassifier(TablePUClassifier):
         size = min(self.max_samples or n_p, n_u)
         bags = []
         for _ in range(self.n_estimators):
-            # P with replacement, so that a labelled row has bags that it is not in, too.
+            # P is drawn with replacement, so that every labelled row is missing from some bags.
             drawn = np.concatenate([rng.integers(n_p, size=n_p), n_p + rng.choice(n_u, size=size, replace=False)])
             bags.append((drawn, int(rng.integers(2**31))))
         scored = np.arange(len(positive))
@@ -345,11 +343,13 @@ class BaggingPUClassifier(TablePUClassifier):
             count[outside] += 1
         mean = total.sum() / max(count.sum(), 1)
         scores = np.full(len(positive), np.nan)
-        scores[scored] = np.where(count > 0, total / np.maximum(count, 1), mean)  # a row may have been in all bags
+        scores[scored] = np.where(
+            count > 0, total / np.maximum(count, 1), mean
+        )  # the mean for a row that is in all bags
         return scores
 
     def _takes_gaps(self) -> bool:
-        return self.estimator is None or super()._takes_gaps()  # a tree takes them
+        return self.estimator is None or super()._takes_gaps()  # the default, a tree, accepts gaps
 
     def _fit_bag(self, X: Any, positive: Marks, rows: NDArray[np.intp], X_scored: Any, seed: int) -> tuple[Any, Array]:
         model = DecisionTreeClassifier() if self.estimator is None else clone(self.estimator)
@@ -370,11 +370,11 @@ def _votes(model: Any, X: Any) -> Array:
 
 
 class TwoStepPUClassifier(TablePUClassifier):
-    """First find rows that are surely negative, then learn from the labelled rows and these.
+    """First find reliable negatives, then learn from these and the labelled rows.
 
-    Spies find them: some labelled rows are hidden among the unlabeled ones, and a classifier of the other labelled rows
-    against all of these is trained. Unlabeled rows that score below nearly all spies are reliable negatives, never more
-    of them than the prior leaves room for.
+    Some labelled rows, the spies, are hidden among the unlabeled ones. A classifier learns the other labelled rows
+    against all of these. Unlabeled rows that score below nearly all spies are reliable negatives. Their number is at
+    most the number of negatives that follows from the prior.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ class TwoStepPUClassifier(TablePUClassifier):
     spy_fraction : float
         Share of the labelled rows that become spies.
     tolerance : float
-        Share of the spies that may score below the threshold: they are taken for noise.
+        Share of the spies that may score below the threshold; they count as noise.
     {shared}
 
     Attributes
@@ -442,7 +442,7 @@ class TwoStepPUClassifier(TablePUClassifier):
         n_spies = min(max(1, round(self.spy_fraction * len(labelled))), max(1, len(labelled) - 1))
         spies = rng.choice(labelled, n_spies, replace=False)
         seen = positive.copy()
-        seen[spies] = len(labelled) == 1  # a single positive cannot be spared
+        seen[spies] = len(labelled) == 1  # a single positive must stay labelled
         first = logits_of(_copy_of(self.estimator, X).fit(X, seen.astype(int)), X)
         below = int((first[unlabeled] < np.quantile(first[spies], self.tolerance)).sum())
         share = prior_of_unlabeled(self.prior_, len(labelled), len(unlabeled), self.scenario)

@@ -1,4 +1,4 @@
-"""What every PU classifier tells scikit-learn and its readers, with a network or without."""
+"""The tags and the shared docstrings of all PU classifiers."""
 
 from typing import Any, ClassVar
 
@@ -7,17 +7,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 PRIOR_DOC = """\
     prior : float in (0, 1), "estimate" or None
         Share of positives in the population: in U for case-control data, in all rows for a single sample. "estimate":
-        found by :func:`pulab.priors.estimate_prior`. None: 0.5, with a warning.
+        use :func:`pulab.priors.estimate_prior`. None: 0.5, with a warning.
 """
 SCENARIO_DOC = """\
     scenario : {"case-control", "single-sample"}
-        Case-control: P and U were drawn independently, U is the population. Single-sample: one sample was drawn and
-        some of its positives were labelled, so that only P and U together are the population.
+        Case-control: P and U were drawn independently; U is the population. Single-sample: one sample was drawn and
+        some of its positives were labelled; P and U together are the population.
 """
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Tags, and docstrings that say what is shared once: ``{prior}`` and the like are filled in from ``_docs``."""
+    """Sets scikit-learn's tags, and replaces ``{prior}`` and the like in docstrings by the shared text in ``_docs``."""
 
     _docs: ClassVar[dict[str, str]] = {}
 
@@ -30,7 +30,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # scikit-learn scores a fit to plain labels; told that half of U is positive, a PU learner rightly disagrees.
+        # scikit-learn scores a fit to plain labels. With a prior of one half a PU learner rightly gives other labels.
         tags.classifier_tags.poor_score = True
         tags.input_tags.sparse = True
         return tags

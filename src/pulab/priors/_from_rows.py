@@ -1,4 +1,4 @@
-"""Estimates of the share of positives among unlabeled rows, from the rows themselves: TIcE and KM2."""
+"""The share of positives among unlabeled rows, estimated from the rows themselves: TIcE and KM2."""
 
 import heapq
 import math
@@ -7,24 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from pulab.priors._sample import Array, Sample
+from pulab.metrics import Array
+from pulab.priors._sample import Sample
 
 
 def tice(sample: Sample, rng: np.random.Generator) -> float:
-    """TIcE: the label frequency is at least that of any subset; a tree looks for the subset where it is highest."""
+    """TIcE: the label frequency is at least that of any subset. A tree searches for the subset with the highest one."""
     X = np.concatenate(sample)
     labelled = np.arange(len(X)) < len(sample.positive)
     fold = rng.permutation(len(X)) % 5
     frequency = 0.5
     for _ in range(2):  # the first estimate improves the bound of the second
-        found = [_highest_bound(X, labelled, fold == k, frequency) for k in range(5)]
-        frequency = float(np.clip(np.mean(found), 1e-6, 1 - 1e-6))
+        bounds = [_highest_bound(X, labelled, fold == k, frequency) for k in range(5)]
+        frequency = float(np.clip(np.mean(bounds), 1e-6, 1 - 1e-6))
     share_of_all = labelled.mean() / frequency
     return float(np.clip((share_of_all * len(X) - labelled.sum()) / len(sample.unlabeled), 0, 1))
 
 
 def _highest_bound(X: Array, labelled: NDArray[np.bool_], tree: NDArray[np.bool_], frequency: float) -> float:
-    """Grow a tree on one part, most promising leaf first; return the best lower bound that the rest gives."""
+    """Grow a tree on one part of the rows, best leaf first. Return the best lower bound on the other rows."""
     delta = max(0.025, 1 / (1 + 0.004 * (~tree).sum()))
     best = labelled[~tree].mean()
     leaves: list[tuple[float, int, NDArray[np.intp]]] = [(-1.0, 0, np.arange(len(X)))]
@@ -45,7 +46,7 @@ def _highest_bound(X: Array, labelled: NDArray[np.bool_], tree: NDArray[np.bool_
 def _split(
     X: Array, labelled: NDArray[np.bool_], rows: NDArray[np.intp], tree: NDArray[np.bool_]
 ) -> list[NDArray[np.intp]]:
-    """The split at a quartile of a feature whose better side has the highest share of labelled rows."""
+    """The split, at a quartile of a feature, whose better side has the highest share of labelled rows."""
     grown = rows[tree[rows]]
     if len(grown) < 20:
         return []
@@ -68,7 +69,7 @@ def _split(
 
 
 def km2(sample: Sample, rng: np.random.Generator) -> float:
-    """KM2: how far U can be moved away from P before it leaves what the sample can be a mixture of, in kernel space."""
+    """KM2: how far U can be moved away from P, in kernel space, before it is no mixture of the sample's points."""
     unlabeled, positive = (
         part[rng.choice(len(part), min(len(part), 400), replace=False)] for part in (sample.unlabeled, sample.positive)
     )
@@ -99,7 +100,10 @@ def km2(sample: Sample, rng: np.random.Generator) -> float:
 
 
 class _SimplexProjection:
-    """How far a signed mixture of points is from the nearest real one, in kernel space; by accelerated gradient."""
+    """The distance, in kernel space, of a signed mixture of points from the nearest true mixture.
+
+    Computed by accelerated gradient descent.
+    """
 
     def __init__(self, kernel: Array) -> None:
         self._kernel = kernel

@@ -1,4 +1,4 @@
-"""Estimates of the share of positives among unlabeled rows, from scores: DEDPUL, BBE, Elkan and Noto's."""
+"""The share of positives among unlabeled rows, estimated from scores: DEDPUL, BBE, Elkan and Noto's."""
 
 import math
 from typing import Any
@@ -8,15 +8,16 @@ from scipy.ndimage import gaussian_filter1d
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
-from pulab.priors._sample import Array, Sample
+from pulab.metrics import Array
+from pulab.priors._sample import Sample
 
 
 def dedpul(sample: Sample, rng: Any = None) -> float:
-    """DEDPUL: the ratio r of the two densities of scores, made monotone; then the share a with a = mean min(a·r, 1).
+    """DEDPUL: the ratio r of the two densities of scores, made monotone, gives the share a with a = mean min(a·r, 1).
 
-    Below the true share all a solve that equation, above it none does. With densities from a sample the mean falls
-    short a little everywhere; the largest a is taken that falls short by no more than 0.1/√n_p (chosen on synthetic
-    samples).
+    Every a below the true share solves that equation, and no a above it does. With estimated densities the mean is
+    always slightly too small. So the largest a is taken whose mean is too small by at most 0.1/√n_p (chosen on
+    synthetic samples).
     """
     ratio = density_ratio(sample)
     shares = np.linspace(0.002, 1, 500)
@@ -29,7 +30,7 @@ def dedpul(sample: Sample, rng: Any = None) -> float:
 
 
 def density_ratio(sample: Sample, bins: int = 2048) -> Array:
-    """f_P/f_U at each unlabeled row, by kernel densities on the scale of logits, monotone in the score, mean 1."""
+    """f_P/f_U at each unlabeled row, from kernel densities of the logits; monotone in the score, with mean 1."""
     positive, unlabeled = sample
     both = np.concatenate([positive, unlabeled])
     low, high = np.quantile(both, (0.0005, 0.9995))
@@ -37,10 +38,10 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Array:
     low, high = low - margin, high + margin
     step = (high - low) / bins
 
-    # One width for both: smoothed alike, U stays a mixture of P and the rest, and the ratio below one over the share.
+    # Both densities get the same width: U then stays a mixture of P and the rest, and the ratio at most 1/share.
     quartiles = np.quantile(positive, (0.25, 0.75))
     spread = min(positive.std(), (quartiles[1] - quartiles[0]) / 1.34) or positive.std() or step
-    width = 1.5 * spread * len(positive) ** -0.2  # a little more than Silverman's rule has it
+    width = 1.5 * spread * len(positive) ** -0.2  # slightly wider than Silverman's rule
 
     def density(values: Array) -> Array:
         counts = np.histogram(np.clip(values, low, high), bins=bins, range=(low, high))[0]
@@ -57,16 +58,16 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Array:
 
 
 def bbe(sample: Sample, rng: Any = None, delta: float = 0.1, gamma: float = 0.01) -> float:
-    """Best bin estimation: q_U/q_P above the threshold where that ratio plus its confidence slack is lowest."""
+    """Best bin estimation: q_U/q_P at the threshold where the upper confidence bound of that ratio is lowest."""
     ratio, best, _ = _bins(sample, delta, gamma)
     return float(min(1.0, ratio[best]))
 
 
 def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Array, int, Array]:
-    """For every threshold the ratio q_U/q_P; which threshold is the best; and q_P."""
+    """The ratio q_U/q_P at every threshold, the index of the best threshold, and q_P."""
     positive, unlabeled = sample
     thresholds = np.sort(unlabeled)[::-1]
-    q_u = 1 - np.searchsorted(np.sort(unlabeled), thresholds, side="left") / len(unlabeled)  # ties go together
+    q_u = 1 - np.searchsorted(np.sort(unlabeled), thresholds, side="left") / len(unlabeled)  # ties count together
     q_p = 1 - np.searchsorted(np.sort(positive), thresholds, side="left") / len(positive)
     slack = (1 + gamma) * sum(math.sqrt(math.log(4 / delta) / (2 * len(part))) for part in sample)
     usable = np.maximum(q_p, 1e-12)
@@ -75,8 +76,8 @@ def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Arra
 
 
 def elkan_noto(sample: Sample, rng: Any = None) -> float:
-    """Elkan and Noto's e1: the mean probability of being labelled, over the labelled rows, is the label frequency."""
-    # Scores are turned into probabilities first: they may be on any scale, and come from balanced classes.
+    """Elkan and Noto's e1: the label frequency is the mean probability of being labelled over the labelled rows."""
+    # Scores become probabilities first: they may have any scale, and come from balanced classes.
     scores = np.concatenate(sample)[:, None]
     labelled = np.arange(len(scores)) < len(sample.positive)
     scale = float(scores.std()) or 1.0
@@ -87,12 +88,12 @@ def elkan_noto(sample: Sample, rng: Any = None) -> float:
 
 
 def shows_pure_positives(sample: Sample, share: float) -> bool:
-    """Whether a region of pure positives is in sight, on which every estimate rests.
+    """Whether the sample shows a region of pure positives, which every estimate assumes.
 
-    Two signs speak against it. Above BBE's threshold the ratio q_U/q_P should be constant: if it falls further up, by
-    more than a twentieth and more than chance would have it, purer rows lie beyond what the sample shows. And of the
-    positives that the estimate claims to be in U, two fifths at least should lie where nine of ten rows are positive
-    (of synthetic samples whose classes overlap everywhere few do, of those with a pure region most).
+    There are two checks. First, the ratio q_U/q_P should be constant above BBE's threshold. If it falls there by more
+    than a twentieth and more than chance explains, still purer rows exist beyond the sample. Second, at least two
+    fifths of the estimated positives in U should have a probability of 0.9 or more. Among synthetic samples most with a
+    pure region pass this, and few whose classes overlap everywhere.
     """
     certain = np.minimum(share * density_ratio(sample), 1)
     stand_out = certain[certain >= 0.9].sum() >= 0.4 * certain.sum()

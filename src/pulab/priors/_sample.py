@@ -1,23 +1,22 @@
-"""What the methods see."""
+"""The input of the methods."""
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from pulab.metrics import Array
 
 
 class Sample(NamedTuple):
-    """What a method sees of labelled and of unlabeled rows: their scores (logits), or the rows themselves."""
+    """Labelled and unlabeled rows as a method sees them: as scores (logits), or as the rows themselves."""
 
     positive: Array
     unlabeled: Array
 
     def drawn_again(self, rng: np.random.Generator) -> "Sample":
-        """As many of each, with replacement."""
+        """A bootstrap sample: as many of each, with replacement."""
         return Sample(*(part[rng.integers(len(part), size=len(part))] for part in self))
 
     def thinned(self, n: int) -> "Sample":
-        """Every so many of the sorted scores, so that no part holds more than n."""
+        """Evenly spaced entries of the sorted scores, at most n of each part."""
         return Sample(*(np.sort(part)[:: -(-len(part) // n)] for part in self))

@@ -1,4 +1,4 @@
-"""Scores of how much a row looks like a labelled one, by models that have not seen it."""
+"""Scores that tell labelled from unlabeled rows, by models that have not seen the scored row."""
 
 import math
 import warnings
@@ -13,24 +13,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from pulab._validation import Index
 from pulab.errors import InputError
-from pulab.metrics import separation
-from pulab.priors._sample import Array
+from pulab.metrics import Array, separation
 
-Rows = NDArray[np.intp]
 Marks = NDArray[np.bool_]
 N_SPLITS = 5
-REPEATS = 3  # in small tables
-FIT_ROWS = 5000  # a model is trained on no more: what further rows add is small, and their time is not
+REPEATS = 3  # for small tables
+FIT_ROWS = 5000  # at most so many rows train a model: more cost time and add little
 
 
 def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: dict[str, Any]) -> Array:
-    """Of several kinds of model the scores that tell P from U best.
+    """The scores of the kind of model that separates P from U best.
 
-    Labelled positives and those in U score alike whatever the model, but only a good one has a top where there are few
-    negatives: the better the model, the less the share is overestimated. In small tables the scores are means over
-    three ways to cut folds, since one cut of some dozen labelled rows is a lottery: in 40 synthetic samples a mean
-    absolute error of .044 instead of .057.
+    Labelled positives and positives in U have the same distribution of scores under any model. But only a good model
+    ranks few negatives at the top: the better the model, the less the share is overestimated. For small tables the
+    scores are means over three divisions into folds, since one division of a few dozen labelled rows is noisy. Over 40
+    synthetic samples the mean absolute error is .044 with three and .057 with one.
     """
     group = _copies(table)
     n_splits = min(N_SPLITS, len(np.unique(group[labelled])), len(np.unique(group[~labelled])))
@@ -40,7 +39,7 @@ def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: 
             f"{labelled.sum()} and {(~labelled).sum()} rows. Pass prior=… instead."
         )
     repeats = REPEATS if len(labelled) <= FIT_ROWS else 1
-    found: dict[str, Array] = {}
+    totals: dict[str, Array] = {}
     for _ in range(repeats):
         folds = folds_of_whole_groups(group, labelled, n_splits, rng)
         models = _models(table, n_trees=150 // repeats, seed=int(rng.integers(2**31)))
@@ -49,24 +48,24 @@ def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: 
             for train, test in folds:
                 part = _some(train, labelled, rng)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # lbfgs that stops early gives scores that are good enough
+                    warnings.simplefilter("ignore")  # scores are good enough even if lbfgs stops early
                     model.fit(table[part], labelled[part])
                 scores[test] = _logits(model, table[test])
-            found[name] = found.get(name, 0) + _standardised(scores)
-    if "trees" in found:
-        found["kernel and trees"] = _standardised(found["kernel"]) + _standardised(found["trees"])
-    told_apart = {name: separation(g[labelled], g[~labelled]) for name, g in found.items()}
-    # Noise flatters the largest of several figures, and a flattered one makes the share too small; a plane's scores are
-    # smoother, besides. So the others must be better by half a standard error.
-    plain = told_apart["logistic"]
+            totals[name] = totals.get(name, 0) + _standardised(scores)
+    if "trees" in totals:
+        totals["kernel and trees"] = _standardised(totals["kernel"]) + _standardised(totals["trees"])
+    separations = {name: separation(g[labelled], g[~labelled]) for name, g in totals.items()}
+    # The largest of several noisy figures is too large, which makes the share too small. The scores of the logistic
+    # model are also smoother. So the others must be better by half a standard error.
+    plain = separations["logistic"]
     margin = 0.5 * math.sqrt(plain * (1 - plain) / labelled.sum())
-    best = max(told_apart, key=lambda name: told_apart[name] + (margin if name == "logistic" else 0))
-    details |= {"scores": best, "separation": told_apart}
-    return found[best]
+    best = max(separations, key=lambda name: separations[name] + (margin if name == "logistic" else 0))
+    details |= {"scores": best, "separation": separations}
+    return totals[best]
 
 
 def _models(table: Any, n_trees: int, seed: int) -> dict[str, Any]:
-    """A plane, a smooth border and trees. (Boosted trees: no better but for parity, and ten times as slow.)"""
+    """A linear model, a kernel model and trees. Boosted trees were better on parity only, and ten times as slow."""
     scale = StandardScaler(with_mean=not sparse.issparse(table))
     plane = LogisticRegression(class_weight="balanced", max_iter=200)
     if sparse.issparse(table):
@@ -92,8 +91,8 @@ def _standardised(scores: Array) -> Array:
     return np.asarray((scores - scores.mean()) / (scores.std() or 1.0))
 
 
-def _some(rows: Rows, labelled: Marks, rng: np.random.Generator) -> Rows:
-    """No more rows than a model needs; of a few labelled ones all."""
+def _some(rows: Index, labelled: Marks, rng: np.random.Generator) -> Index:
+    """At most FIT_ROWS rows; half of them labelled ones, or all of these if there are fewer."""
     if len(rows) <= FIT_ROWS:
         return rows
     p, u = rows[labelled[rows]], rows[~labelled[rows]]
@@ -101,8 +100,8 @@ def _some(rows: Rows, labelled: Marks, rng: np.random.Generator) -> Rows:
     return np.concatenate([rng.choice(p, n_p, replace=False), rng.choice(u, FIT_ROWS - n_p, replace=False)])
 
 
-def _copies(table: Any) -> Rows:
-    """A number for every row, the same for copies of it."""
+def _copies(table: Any) -> Index:
+    """A number for every row; copies of a row have the same number."""
     rows = (
         [table[i].data.tobytes() + table[i].indices.tobytes() for i in range(table.shape[0])]
         if sparse.issparse(table)
@@ -113,9 +112,9 @@ def _copies(table: Any) -> Rows:
 
 
 def folds_of_whole_groups(
-    group: Rows, labelled: Marks, n_splits: int, rng: np.random.Generator
-) -> list[tuple[Rows, Rows]]:
-    """Folds with their share of labelled rows, in which copies of a row stay together: else a model would know them."""
+    group: Index, labelled: Marks, n_splits: int, rng: np.random.Generator
+) -> list[tuple[Index, Index]]:
+    """Folds with equal shares of labelled rows. Copies of a row are in one fold, so that no model has seen them."""
     n_groups = int(group.max()) + 1
     has_label = np.zeros(n_groups, dtype=bool)
     has_label[group[labelled]] = True

@@ -1,4 +1,4 @@
-"""The paper's tables and its Figure 2, ours beside the paper's."""
+"""The paper's tables and its Figure 2, with our results beside the paper's."""
 
 import csv
 import io
@@ -35,37 +35,37 @@ class Result(NamedTuple):
 
 
 def results(cells: Iterable[Cell], rows: Iterable[Row]) -> list[Result]:
-    """What the rows say about each cell. A cell without rows has no mean."""
+    """The mean over the rows of each cell. A cell without rows has none."""
     by_digest = {row["spec"]: row for row in rows}
     papers = targets()
-    found = []
+    filled = []
     for cell in cells:
         values = [by_digest[spec.digest][cell.metric] for spec in _chosen(cell, by_digest)]
         mean, std = mean_std(values) if values else (None, None)
         paper = papers[cell.table, cell.dataset, cell.prior, cell.method, cell.init, cell.metric]
         place = (cell.table, cell.dataset, cell.features, cell.prior, cell.method, cell.setting, cell.init, cell.metric)
-        found.append(Result(*place, mean, std, len(values), *paper))
-    return found
+        filled.append(Result(*place, mean, std, len(values), *paper))
+    return filled
 
 
 def choices(cells: Iterable[Cell], rows: Iterable[Row]) -> list[str]:
-    """Which point of its grid each tuned setting is, in words."""
+    """The point of the grid that was chosen for each tuned setting, in words."""
     by_digest = {row["spec"]: row for row in rows}
-    found = []
+    points = []
     for cell in (cell for cell in cells if cell.setting == "tuned"):
         varied = dict.fromkeys(name for point in PAPER[cell.dataset].grid for name in point)
         for spec in _chosen(cell, by_digest)[:1]:
             settings = by_digest[spec.digest]["settings"]
             point = ", ".join(f"{name} {settings.get(name)}" for name in varied)
-            found.append(f"{cell.dataset}, prior {cell.prior}: {point}")
-    return list(dict.fromkeys(found))
+            points.append(f"{cell.dataset}, prior {cell.prior}: {point}")
+    return list(dict.fromkeys(points))
 
 
 def _chosen(cell: Cell, by_digest: Mapping[str, Row]) -> list[RunSpec]:
-    """The runs that a cell is the mean of: of a grid the best point's, over the trials that all points have."""
+    """The runs behind a cell. From a grid, the best point is taken, over the trials that all points have."""
     trials = [specs for specs in zip(*cell.candidates, strict=True) if all(spec.digest in by_digest for spec in specs)]
 
-    # By validation risk alone; the test error of a candidate is not looked at until it is chosen.
+    # The choice uses validation risk alone, never the test error.
     def risk(specs: Iterable[RunSpec]) -> float:
         values = [by_digest[spec.digest]["val_risk"] for spec in specs]
         return math.inf if None in values else sum(values)
@@ -74,7 +74,7 @@ def _chosen(cell: Cell, by_digest: Mapping[str, Row]) -> list[RunSpec]:
 
 
 def targets() -> dict[Key, tuple[float, float]]:
-    """The paper's numbers: mean and standard deviation of every cell of its four tables."""
+    """The paper's mean and standard deviation of every cell of its four tables."""
     text = files("pulab.bench").joinpath("targets.csv").read_text(encoding="utf-8")
     return {
         (int(t["table"]), t["dataset"], float(t["prior"]), t["method"], t["init"] or None, t["metric"]): (
@@ -88,13 +88,13 @@ def targets() -> dict[Key, tuple[float, float]]:
 TITLES = {
     1: "Table 1: test error by initial labels",
     2: "Table 2: test error",
-    3: "Table 3: recovery error, on the unlabeled rows trained on, of the runs of Table 2",
+    3: "Table 3: recovery error (on the unlabeled training rows) of the runs of Table 2",
     4: "Table 4: test error on MNIST with other shares of positives",
 }
 LEGEND = (
-    "Within: ours differs from the paper's by at most the paper's standard deviation. Aim: ours lies at most that much "
-    "above the paper's; for joint, tuned, in Table 2 at most our own standard error above it, and below both other "
-    "methods (left open where these are not shown)."
+    "Within: ours differs from the paper's mean by at most the paper's standard deviation. Aim: ours is at most that "
+    "much above the paper's mean. Tuned joint in Table 2 has a stricter aim: at most our own standard error above, and "
+    "below both other methods (left open where these are not shown)."
 )
 HEADER = [
     "data",
@@ -112,13 +112,13 @@ HEADER = [
 ]
 
 
-def as_lines(found: Iterable[Result]) -> list[list[str]]:
-    """Ours, the paper's, the difference, whether ours lies within the paper's standard deviation, and our aim.
+def as_lines(cells: Iterable[Result]) -> list[list[str]]:
+    """A line per cell, with the columns of HEADER.
 
-    Of other features than the paper's the last two are left open: there is nothing to be within.
+    "within" and "aim" stay empty where our features are not the paper's: the numbers cannot be compared.
     """
-    found = list(found)
-    return [[str(value) for value in _line(result, found)] for result in found]
+    cells = list(cells)
+    return [[str(value) for value in _line(cell, cells)] for cell in cells]
 
 
 def _line(r: Result, others: Iterable[Result]) -> list[object]:
@@ -127,7 +127,7 @@ def _line(r: Result, others: Iterable[Result]) -> list[object]:
     if r.mean is None:
         return [*place, "not run", 0, paper, "", "", ""]
     spread = "" if r.std is None else f" ± {r.std:.2f}"
-    difference = round(r.mean, 2) - r.paper_mean  # of what is shown
+    difference = round(r.mean, 2) - r.paper_mean  # of the rounded mean, which is shown
     within = "yes" if abs(difference) <= r.paper_std else ("better" if difference < 0 else "no")
     met = _meets_aim(r, others)
     aim = "" if met is None else "met" if met else "missed"
@@ -137,10 +137,10 @@ def _line(r: Result, others: Iterable[Result]) -> list[object]:
 
 
 def _meets_aim(r: Result, others: Iterable[Result]) -> bool | None:
-    """At most a standard deviation of the paper's above its mean.
+    """Whether our mean is at most one standard deviation of the paper's above the paper's mean.
 
-    For `joint`, tuned, in Table 2 more: not above the paper's mean beyond our own standard error, and below every
-    other method on the same samplings; None where these have not been run, or are left out.
+    Tuned `joint` in Table 2 has a stricter aim: at most our own standard error above the paper's mean, and below every
+    other method on the same samplings. None where these methods have no rows or are not shown.
     """
     if r.mean is None:
         return None
@@ -154,24 +154,37 @@ def _meets_aim(r: Result, others: Iterable[Result]) -> bool | None:
     return True if len(means) == len(rivals) else None
 
 
-def features_note(found: Iterable[Cell | Result]) -> str:
-    """A word on the features that are not the paper's, where there are any."""
-    foreign = dict.fromkeys(item.features for item in found if item.features and _is_foreign(item.features))
-    told = "; ".join(f"{name}: {FEATURES[name].summary}" for name in foreign)
-    return f"{told}; the paper's numbers are with ELMo, so that ours cannot be compared with them." if told else ""
+def features_note(cells: Iterable[Cell | Result]) -> str:
+    """A note on the features that are not the paper's, or an empty text."""
+    foreign = dict.fromkeys(cell.features for cell in cells if cell.features and _is_foreign(cell.features))
+    names = "; ".join(f"{name}: {FEATURES[name].summary}" for name in foreign)
+    return f"{names}; the paper's numbers are with ELMo, so that ours cannot be compared with them." if names else ""
 
 
 def _is_foreign(features: str | None) -> bool:
     return features not in (None, "elmo")
 
 
+# Okabe and Ito's colours, which colour-blind readers can tell apart. A method has the same colour everywhere.
+COLOURS = {
+    "joint": "#D55E00",
+    "nnpu": "#0072B2",
+    "pubn-n": "#009E73",
+    "upu": "#56B4E9",
+    "naive": "#888888",
+    "pn": "#CC79A7",
+}
+INK = "#808080"  # readable on light and on dark pages
+
+
 class Curve(NamedTuple):
-    """The training loss of one training of a method, epoch by epoch: mean and standard deviation over n trials."""
+    """The loss (or risk) of one training of a method by epoch: mean and standard deviation over n trials."""
 
     dataset: str
     features: str | None
     method: str
-    training: int  # of PUbN's two; else 1
+    training: int  # 1, or 2 for the second training of a method that trains two networks
+    trainings: int  # how many networks the method trains, one after the other
     n: int
     mean: list[float]
     std: list[float]
@@ -184,28 +197,32 @@ class Curve(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a legend calls it."""
-        two = self.method.startswith("pubn")
-        return f"{self.method}, {('first', 'second')[self.training - 1]} training" if two else self.method
+        """Its name in a legend."""
+        ordinal = ("first", "second")[self.training - 1]
+        return f"{self.method}, {ordinal} training" if self.trainings > 1 else self.method
+
+    @property
+    def dashed(self) -> bool:
+        """Whether a further training follows this one: its line is drawn dashed."""
+        return self.training < self.trainings
 
 
-def curves(rows: Iterable[Row]) -> list[Curve]:
-    """The lines of Figure 2 that these rows allow to draw."""
+def curves(rows: Iterable[Row], term: str = "loss") -> list[Curve]:
+    """The course of a term of the history, a curve for each training of each method on each data set."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["dataset"], row["method"]), []).append(row)
-    found = []
-    for (dataset, method), mine in groups.items():
-        e_start = mine[0]["settings"].get("e_start")
-        histories = [name for name in ("sigma_history", "history") if any(row[name] for row in mine)]
+    lines = []
+    for (dataset, method), group in groups.items():
+        e_start, features = group[0]["settings"].get("e_start"), group[0].get("features")
+        histories = [name for name in ("sigma_history", "history") if any(row[name] for row in group)]
         for training, name in enumerate(histories, start=1):
-            losses = [row[name]["loss"] for row in mine if row[name]]
+            losses = [row[name][term] for row in group if row[name]]
             by_epoch = list(zip(*losses, strict=False))
             spread = [mean_std(values) for values in by_epoch]
             means, stds = [m for m, _ in spread], [s or 0.0 for _, s in spread]
-            features = mine[0].get("features")
-            found.append(Curve(dataset, features, method, training, len(losses), means, stds, e_start))
-    return found
+            lines.append(Curve(dataset, features, method, training, len(histories), len(losses), means, stds, e_start))
+    return lines
 
 
 class Point(NamedTuple):
@@ -221,11 +238,11 @@ class Point(NamedTuple):
     n: int
 
 
-def points(found: Iterable[Curve]) -> list[Point]:
-    """Curves epoch by epoch."""
+def points(lines: Iterable[Curve]) -> list[Point]:
+    """The points of the curves, epoch by epoch."""
     return [
         Point(c.dataset, c.features, c.method, c.training, epoch, mean, std if c.n > 1 else None, c.n)
-        for c in found
+        for c in lines
         for epoch, (mean, std) in enumerate(zip(c.mean, c.std, strict=True), start=1)
     ]
 
@@ -233,8 +250,8 @@ def points(found: Iterable[Curve]) -> list[Point]:
 CURVE_HEADER = ["data", "method", "first epoch", "at e_start", "last epoch", "n"]
 
 
-def curve_lines(found: Iterable[Curve]) -> list[list[str]]:
-    """Figure 2 in a few numbers: the loss in the first epoch, when labels begin to move, and in the last."""
+def curve_lines(lines: Iterable[Curve]) -> list[list[str]]:
+    """Figure 2 in numbers: the loss in the first epoch, when labels begin to move, and in the last epoch."""
 
     def at(curve: Curve, epoch: int | None) -> str:
         if epoch is None:
@@ -242,4 +259,4 @@ def curve_lines(found: Iterable[Curve]) -> list[list[str]]:
         spread = f" ± {curve.std[epoch - 1]:.3f}" if curve.n > 1 else ""
         return f"{curve.mean[epoch - 1]:.3f}{spread}"
 
-    return [[c.panel, c.name, at(c, 1), at(c, c.e_start), at(c, len(c.mean)), str(c.n)] for c in found]
+    return [[c.panel, c.name, at(c, 1), at(c, c.e_start), at(c, len(c.mean)), str(c.n)] for c in lines]

@@ -1,4 +1,4 @@
-"""A recipe's results as text, data, page or picture."""
+"""A recipe's results as text, data, a page or a picture."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pulab.bench.paper import ENCODER, FIGURES, TABLES, Cell, figure_2, table_ce
 from pulab.errors import InputError
 from pulab.report import paper, tables
 
-Rows = Sequence[dict[str, Any]]
+ResultRows = Sequence[dict[str, Any]]
 FORMATS = ("md", "html", "csv", "json")
 PICTURES = ("svg", "png")  # of the recipes that have a figure
 
@@ -24,11 +24,11 @@ class Section(NamedTuple):
 
 
 def show(
-    recipe: str, specs: Sequence[RunSpec], rows: Rows, form: str, trials: int = 10, features: str = ENCODER
+    recipe: str, specs: Sequence[RunSpec], rows: ResultRows, form: str, trials: int = 10, features: str = ENCODER
 ) -> str | bytes:
-    """What these rows say about the runs of a recipe.
+    """The results of a recipe's runs in one of the FORMATS or PICTURES.
 
-    As data it is the cells of the tables where a recipe has any, else the points of the figure.
+    CSV and JSON hold the cells of the tables, or the points of the figure if the recipe has no table.
     """
     cells = paper_cells(recipe, specs, trials, features)
     curves = []
@@ -40,11 +40,13 @@ def show(
 
         if not curves:
             run = f"pulab bench run paper-figure-2 --features {features}"
-            raise InputError(f"there are no rows of Figure 2 to draw. Run `{run}`, then pass --rows runs.")
+            raise InputError(f"there are no rows for Figure 2. Run `{run}`, then pass --rows runs.")
         return figures.figure_2(curves, form)
     if form in ("json", "csv"):
-        found: list[Any] = paper.results(cells, rows) or paper.points(curves) or tables.cells(rows)
-        return as_json(found) if form == "json" else tables.as_csv(found)
+        records: list[Any] = paper.results(cells, rows) or paper.points(curves) or tables.cells(rows)
+        if form == "csv":
+            return tables.as_csv(records)
+        return json.dumps([record._asdict() for record in records], indent=2)
     sections = (
         [*table_sections(cells, rows), *figure_sections(curves)]
         if recipe in TABLES
@@ -56,25 +58,26 @@ def show(
         return "\n\n".join(part for part in parts if part)
     from pulab.report.html import results_page
 
-    return results_page(recipe, sections, curves, legend)
+    return results_page(recipe, sections, curves, legend, has_errors=bool(cells) or recipe not in TABLES)
 
 
 def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int, features: str) -> list[Cell]:
-    """The cells of the paper's tables that a recipe fills with these runs."""
+    """The cells of the paper's tables that these runs of a recipe fill."""
     wanted = {(spec.dataset, spec.method) for spec in specs}
     cells = [cell for table in TABLES.get(recipe, ()) for cell in table_cells(table, trials, features)]
     return [cell for cell in cells if (cell.dataset, cell.method) in wanted]
 
 
-def table_sections(cells: Sequence[Cell], rows: Rows) -> list[Section]:
-    """A section per table, with the points that were chosen from the grids."""
+def table_sections(cells: Sequence[Cell], rows: ResultRows) -> list[Section]:
+    """A section per table. Its note names the points that were chosen from the grids."""
     sections = []
     for number in dict.fromkeys(cell.table for cell in cells):
-        mine = [cell for cell in cells if cell.table == number]
-        chosen = "; ".join(paper.choices(mine, rows))
-        notes = [paper.features_note(mine), f"tuned, by validation risk: {chosen}." if chosen else ""]
+        in_table = [cell for cell in cells if cell.table == number]
+        chosen = "; ".join(paper.choices(in_table, rows))
+        notes = [paper.features_note(in_table), f"tuned, by validation risk: {chosen}." if chosen else ""]
         note = "\n\n".join(text for text in notes if text)
-        sections.append(Section(paper.TITLES[number], paper.HEADER, paper.as_lines(paper.results(mine, rows)), note))
+        lines = paper.as_lines(paper.results(in_table, rows))
+        sections.append(Section(paper.TITLES[number], paper.HEADER, lines, note))
     return sections
 
 
@@ -82,11 +85,6 @@ def figure_sections(curves: Sequence[paper.Curve]) -> list[Section]:
     """Figure 2 in numbers."""
     title = "Figure 2: training loss, each method's own"
     return [Section(title, paper.CURVE_HEADER, paper.curve_lines(curves))] if curves else []
-
-
-def as_json(found: Sequence[Any]) -> str:
-    """Named tuples as a list of objects."""
-    return json.dumps([item._asdict() for item in found], indent=2)
 
 
 def _markdown(section: Section, titled: bool) -> str:

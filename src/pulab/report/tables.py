@@ -1,4 +1,4 @@
-"""Means over trials."""
+"""Tables of means over trials."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ METRICS = ("test_error", "recovery_error")
 
 
 class Cell(NamedTuple):
-    """One number of a table: the mean of a metric over the trials of a method on a data set."""
+    """One number of a table: the mean of a metric over a method's trials on a data set."""
 
     dataset: str
     method: str
@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
 
 def cells(rows: Iterable[dict[str, Any]], metrics: Sequence[str] = METRICS) -> list[Cell]:
-    """One cell per data set, method and metric, in the order in which they come first in the rows."""
+    """One cell per data set, method and metric, in the order of their first rows."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         for metric in metrics:
@@ -44,12 +44,12 @@ def _method(row: dict[str, Any]) -> str:
 
 
 def mean_std(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and sample standard deviation (n − 1); of one value there is no deviation."""
+    """Mean and sample standard deviation (n − 1). One value has no deviation."""
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def markdown(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """A table as Markdown has it."""
+    """A Markdown table."""
     body = [header, ["---"] * len(header), *lines]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in body)
 
@@ -59,12 +59,12 @@ def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> tu
     chosen = cells(rows, [metric])
     methods = list(dict.fromkeys(cell.method for cell in chosen))
     datasets = list(dict.fromkeys(cell.dataset for cell in chosen))
-    found = {(cell.dataset, cell.method): cell for cell in chosen}
+    by_place = {(cell.dataset, cell.method): cell for cell in chosen}
     lines = []
     for dataset in datasets:
         trials = [cell.n for cell in chosen if cell.dataset == dataset]
         least, most = min(trials), max(trials)
-        errors = [str(found.get((dataset, method), "–")) for method in methods]
+        errors = [str(by_place.get((dataset, method), "–")) for method in methods]
         lines.append([dataset, *errors, str(most) if least == most else f"{least} to {most}"])
     name = f"{metric.replace('_', ' ')}, %" if metric in METRICS else metric
     return [name, *methods, "n"], lines
@@ -72,25 +72,24 @@ def by_dataset(rows: Iterable[dict[str, Any]], metric: str = "test_error") -> tu
 
 def by_method(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Header and lines: methods down, both errors across, for rows of one data set."""
-    found = cells(rows)
-    lines = []
-    for method in dict.fromkeys(cell.method for cell in found):
-        mine = [cell for cell in found if cell.method == method]
-        lines.append([method, *map(str, mine), str(mine[0].n)])
+    by_name: dict[str, list[Cell]] = {}
+    for cell in cells(rows):
+        by_name.setdefault(cell.method, []).append(cell)
+    lines = [[method, *map(str, errors), str(errors[0].n)] for method, errors in by_name.items()]
     return ["method", "test error, %", "recovery error, %", "n"], lines
 
 
 def plain(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table in columns of spaces."""
+    """A text table, its columns aligned by spaces."""
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     rows = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in (header, *lines))
     return "\n".join(row.rstrip() for row in rows)
 
 
-def as_csv(found: Sequence[Any]) -> str:
-    """Named tuples as comma-separated values, a line each."""
+def as_csv(records: Sequence[Any]) -> str:
+    """Named tuples as comma-separated values, one per line."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(found[0]._fields)
-    writer.writerows(found)
+    writer.writerow(records[0]._fields)
+    writer.writerows(records)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""Texts to vectors, as scikit-learn transformers: a real ELMo, Hugging Face models, TF-IDF."""
+"""Text encoders as scikit-learn transformers: ELMo, Hugging Face models, TF-IDF."""
 
 from pulab.text.elmo import ElmoEncoder
 from pulab.text.encoders import SentenceEncoder, TfidfEncoder

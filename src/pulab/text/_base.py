@@ -1,4 +1,4 @@
-"""What all text encoders share: the door for texts, the cache, progress."""
+"""Base of all text encoders: validation of texts, cache, progress."""
 
 import math
 import sys
@@ -25,13 +25,13 @@ PATIENCE = 2.0  # seconds before a progress bar appears on a terminal
 
 
 class Advance(Protocol):
-    """Told how many tokens have been done since, and once how many there are."""
+    """Called with the number of further tokens done, and once with their total."""
 
     def __call__(self, done: int, total: int | None = None) -> None: ...
 
 
 def check_texts(X: Any) -> list[str]:
-    """Texts as a list of strings. What is missing (None, NaN) counts as an empty text."""
+    """Texts as a list of strings. A missing text (None, NaN) counts as empty."""
     if isinstance(X, str | bytes):
         raise InputError(f"texts must be a sequence of strings, got {type(X).__name__}. Put a single text in a list.")
     if not hasattr(X, "__len__") or isinstance(X, Set | Mapping):
@@ -48,7 +48,7 @@ def check_texts(X: Any) -> list[str]:
         if value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ == "NAType":
             texts.append("")
         elif isinstance(value, str):
-            texts.append(value.encode("utf-8", "replace").decode())  # half a character would stop tokenizers
+            texts.append(value.encode("utf-8", "replace").decode())  # tokenizers fail on half a surrogate pair
         else:
             raise InputError(
                 f"texts must be strings, got {type(value).__name__} at position {position}. Convert it with str()."
@@ -57,7 +57,7 @@ def check_texts(X: Any) -> list[str]:
 
 
 class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """A scikit-learn transformer from texts to vectors that computes no text twice."""
+    """A scikit-learn transformer from texts to vectors. It computes no text twice."""
 
     cache: bool | str | Path
     verbose: int
@@ -65,15 +65,15 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     @property
     @abstractmethod
     def _n_features_out(self) -> int:
-        """How long a vector is; scikit-learn makes names of it."""
+        """The length of a vector; scikit-learn derives feature names from it."""
 
     @abstractmethod
     def _identity(self) -> str:
-        """A name for the model and its settings; texts and this name determine the vectors."""
+        """A name of the model and its settings. The name and a text determine the vector."""
 
     @abstractmethod
     def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
-        """Positions and vectors of the texts, a batch at a time, in any order."""
+        """Positions and vectors of the texts, in batches, in any order."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the texts and the model. There is nothing to learn."""
@@ -82,7 +82,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Vectors of the texts, one line each."""
+        """The vectors of the texts, one row each."""
         texts = self._check(X)
         known = self._vectors(list(dict.fromkeys(texts)))
         out = np.empty((len(texts), self._n_features_out), dtype=np.float32)
@@ -103,7 +103,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return tags
 
     def _check(self, X: Any) -> list[str]:
-        """The texts as strings, once the settings that all encoders have are in order."""
+        """The texts as strings, after a check of the settings that all encoders share."""
         check_number("verbose", self.verbose, low=-1, whole=True)
         if not isinstance(self.cache, bool | np.bool_ | str | Path):
             raise InputError(f"cache must be True, False or a folder, got {self.cache!r}.")
@@ -122,7 +122,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
                 if not np.isfinite(vectors).all():
                     raise DataFormatError(
                         f"{' '.join(repr(self).split())} gives values that are no numbers: the model's weights are "
-                        "damaged. Fetch them anew."
+                        "damaged. Download them again."
                     )
                 batch = [left[i] for i in positions]
                 known |= dict(zip(batch, vectors, strict=True))
@@ -132,7 +132,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     @contextmanager
     def _progress(self, any_left: bool) -> Iterator[Advance]:
-        """A bar on stderr: at once if asked for, else on a terminal and once it has taken a while."""
+        """A bar on stderr: at once if ``verbose`` is 1, else after a while, on a terminal."""
         if not any_left or not (self.verbose > 0 or (self.verbose == 0 and sys.stderr.isatty())):
             yield lambda done, total=None: None
             return
@@ -141,7 +141,7 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
         bars = Progress(console=Console(stderr=True), transient=True)
         bar = bars.add_task("encoding", total=None)
-        # By the clock: how long a text takes differs a hundredfold between encoders, and a single one may be long.
+        # By time, not by count: the time per text differs a hundredfold between encoders and texts.
         timer = Timer(PATIENCE, bars.start)
         timer.start()
         if self.verbose > 0:
@@ -156,15 +156,15 @@ class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
 
 class Pool:
-    """Mean, minimum and maximum over the tokens of texts, which may come a stretch at a time."""
+    """Mean, minimum and maximum over the tokens of texts, which may arrive in several parts."""
 
     def __init__(self) -> None:
         self._parts: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
 
     def add(self, values: Tensor, mask: Tensor) -> None:
-        """Count in values (texts, tokens, layers, features) where the mask (texts, tokens) holds."""
+        """Include the values (texts, tokens, layers, features) where the mask (texts, tokens) is true."""
         there = mask[..., None, None]
-        total = values.masked_fill(~there, 0).sum(1, dtype=torch.float64)  # infinity times 0 would be no number
+        total = values.masked_fill(~there, 0).sum(1, dtype=torch.float64)  # not times 0: infinity would become NaN
         low = values.masked_fill(~there, torch.inf).amin(1)
         high = values.masked_fill(~there, -torch.inf).amax(1)
         count = mask.sum(1)[:, None, None]

@@ -1,4 +1,4 @@
-"""Vectors that have been computed before: one SQLite file per model, safe to share between processes."""
+"""A cache of vectors: one SQLite file per model, which several processes may use."""
 
 import hashlib
 import sqlite3
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 def digest_of(text: str) -> bytes:
-    """A name for a text."""
+    """The key of a text."""
     return hashlib.sha256(text.encode()).digest()
 
 
 class VectorCache:
-    """Vectors by text, for one model. A file that cannot be used is done without, with a warning."""
+    """The vectors of one model by text. If the file cannot be used, a warning is given and nothing is cached."""
 
     def __init__(self, folder: Path, model: str) -> None:
         self._path = folder / f"{model}.sqlite"
 
     def find(self, texts: Sequence[str], length: int) -> dict[str, Vectors]:
-        """Those of the vectors of these texts that are known. What is no whole vector of numbers is passed over."""
+        """The cached vectors of these texts. An entry that is incomplete or not finite is ignored."""
         query = "SELECT vector FROM vectors WHERE text = ?"
 
         def look(connection: sqlite3.Connection) -> dict[str, Vectors]:
@@ -40,7 +40,7 @@ class VectorCache:
         return self._within_a_transaction(look) or {}
 
     def keep(self, texts: Iterable[str], vectors: Vectors) -> None:
-        """Remember the vectors of these texts."""
+        """Store the vectors of these texts."""
         rows = [(digest_of(text), vector.tobytes()) for text, vector in zip(texts, vectors, strict=True)]
         self._within_a_transaction(lambda c: c.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows))
 

@@ -1,7 +1,7 @@
-"""English text as words and punctuation, as nltk's ``word_tokenize`` splits it, without nltk or its models.
+"""Splits English text into words and punctuation like nltk's ``word_tokenize``, without nltk or its models.
 
-On 20 Newsgroups the tokens are nltk's (3.10.4) in 99.9 % of the documents (benchmarks/words.py). The word lists were
-chosen on that corpus, so that it will be a little less elsewhere.
+In 99.9 % of the 20 Newsgroups documents the tokens are those of nltk 3.10.4 (benchmarks/words.py). The word lists were
+chosen on that corpus, so agreement is probably slightly lower on other texts.
 """
 
 import re
@@ -22,12 +22,12 @@ def _read_lists() -> Iterator[frozenset[str]]:
 _ABBREVIATIONS, _AFTER_ABBREVIATION, _only_after_initial = _read_lists()
 _AFTER_INITIAL = (_AFTER_ABBREVIATION | _only_after_initial) - {"i"}  # "A. I. Smith" is one name
 
-# What separates chunks is ASCII only: a no-break space does not, though it does separate words.
+# Only ASCII blanks separate chunks. A no-break space separates words, but not chunks.
 _BLANK = " \t\n\r\x0b\x0c"
 _NEVER_IN_WORD = r"""?!*:;@"'(){}\[\]‘’“”«»"""
-# A run of non-blanks up to its last sentence end candidate. The look-behind keeps long runs linear.
+# A run of non-blanks up to its last possible sentence end. The look-behind keeps the time linear in long runs.
 _CANDIDATE = re.compile(rf"(?<![^{_BLANK}])[^{_BLANK}]*[.?!](?=[{_NEVER_IN_WORD}]|\s+(?P<next>\S+))")
-# Words keep their periods here: whether one ends the sentence is what is to be decided.
+# Words keep their periods here. Whether a period ends the sentence is decided later.
 _PIECE = re.compile(
     rf"""
     --+ | \.\.+
@@ -40,7 +40,7 @@ _PIECE = re.compile(
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*")
 _LATE_CLOSERS = re.compile(r"""["')\]}‘’“”«»]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
 
-# Each table is applied in order; later patterns rely on the spaces that earlier ones put in.
+# The patterns of a table are applied in order. Later ones need the spaces that earlier ones insert.
 _OPENING_QUOTES = (
     (re.compile(r"[«“‘„]|``?"), r" \g<0> "),
     (re.compile(r"""([ (\[{<])(?:"|'')"""), r"\1 `` "),
@@ -68,9 +68,9 @@ _MAY_FOLLOW_LAST_PERIOD = "])}>\"'»”’ "
 
 
 def word_tokenize(text: str) -> list[str]:
-    """The words and punctuation marks of ``text``; a period is its own token only where a sentence ends.
+    """The words and punctuation marks of ``text``. A period is a token of its own only at the end of a sentence.
 
-    Double quotes come back as two backticks (opening) or two apostrophes (closing), as in the Penn Treebank.
+    Double quotes become two backticks (opening) or two apostrophes (closing), as in the Penn Treebank.
 
     >>> word_tokenize("Mr. Smith doesn't agree (much). He left.")
     ['Mr.', 'Smith', 'does', "n't", 'agree', '(', 'much', ')', '.', 'He', 'left', '.']
@@ -79,7 +79,7 @@ def word_tokenize(text: str) -> list[str]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    carried = 0  # closing brackets and quotes that already went to the sentence before
+    carried = 0  # number of closing brackets and quotes that belong to the sentence before
     for (start, stop), (next_start, next_stop) in pairwise(_spans(text)):
         start += carried
         closers = _LATE_CLOSERS.match(text, next_start, next_stop)
@@ -88,7 +88,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where sentences start and stop, with an empty span after the last."""
+    """Start and end of each sentence, with an empty span after the last."""
     start, end = 0, len(text.rstrip())
     for match in _CANDIDATE.finditer(text):
         following = match.start("next") if match["next"] else match.end()
@@ -102,7 +102,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _ends_sentence(piece: str, following: str) -> bool:
-    """The rules of Kiss and Strunk (2006), their statistics on letter case cut down to lists of words."""
+    """The rules of Kiss and Strunk (2006), with word lists in place of their statistics on letter case."""
     if not piece.endswith(".") or piece == ".":
         return piece in {".", "?", "!"}
     stem = piece[:-1].lower()

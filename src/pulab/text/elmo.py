@@ -1,7 +1,7 @@
-"""ELMo (Peters et al. 2018): a language model in both directions over characters, in plain PyTorch.
+"""ELMo (Peters et al. 2018): a bidirectional language model over characters, in plain PyTorch.
 
-The weights are those that AllenNLP published, in its HDF5 layout. They come from TensorFlow, which explains the gates'
-order and the forget bias.
+The weights are those that AllenNLP published, in its HDF5 layout. They come from TensorFlow, which explains the order
+of the gates and the forget bias.
 """
 
 import hashlib
@@ -23,29 +23,29 @@ from pulab.text._base import Advance, Pool, TextEncoder
 from pulab.text._cache import Vectors
 from pulab.text._words import word_tokenize
 
-# A token is its UTF-8 bytes between two marks, padded; all numbers are shifted by one, so that 0 is "no token here".
+# A token is its UTF-8 bytes between two marks, padded. All numbers are shifted by one, so that 0 means "no token".
 BEGIN_WORD, END_WORD, PADDING, N_CHARACTERS = 258, 259, 260, 262
-BEGIN_TEXT, END_TEXT = "<S>", "</S>"  # tokens that stand around a text, each a character of its own
+BEGIN_TEXT, END_TEXT = "<S>", "</S>"  # tokens around a text, each with a character of its own
 MARKS = {BEGIN_TEXT: 256, END_TEXT: 257}
 
-State = list[tuple[Tensor, Tensor]]  # of one direction: hidden and cell of each layer
+State = list[tuple[Tensor, Tensor]]  # hidden state and cell of each layer, of one direction
 _PLACE = "elmo_2x4096_512_2048cnn_2xhighway_5.5B"
 _URL = f"https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway_5.5B/{_PLACE}"
-ORIGINAL = {  # no checksums of these could be found; shapes and finite values are checked when they are read
+ORIGINAL = {  # no checksums are published; shapes and values are checked when the files are read
     "options": Source(f"elmo/{_PLACE}_options.json", f"{_URL}_options.json", None),
     "weights": Source(f"elmo/{_PLACE}_weights.hdf5", f"{_URL}_weights.hdf5", None),
 }
 
 
 def character_ids(token: str, length: int = 50) -> list[int]:
-    """The numbers of a token's characters."""
+    """The character numbers of a token."""
     inner = [MARKS[token]] if token in MARKS else list(token.encode("utf-8", "replace")[: length - 2])
     ids = [BEGIN_WORD, *inner, END_WORD]
     return [number + 1 for number in ids + [PADDING] * (length - len(ids))]
 
 
 class CharacterCNN(nn.Module):
-    """A token's vector from its characters alone: convolutions, maximum over places, highway layers, projection."""
+    """A token's vector from its characters: convolutions, maximum over places, highway layers, projection."""
 
     def __init__(self, options: dict[str, Any], n_out: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class CharacterCNN(nn.Module):
 
 
 class ProjectedLSTM(nn.Module):
-    """An LSTM layer whose output is a projection of its cell, both clipped."""
+    """An LSTM layer. Its output is a projection of its cell; both are clipped."""
 
     def __init__(self, n_in: int, n_cell: int, n_out: int, cell_clip: float, projection_clip: float) -> None:
         super().__init__()
@@ -82,17 +82,17 @@ class ProjectedLSTM(nn.Module):
         self._cell_clip, self._projection_clip = cell_clip, projection_clip
 
     def start(self, n: int) -> tuple[Tensor, Tensor]:
-        """The state that a text begins with."""
+        """The initial state of a text."""
         weight = self.projection.weight
         return weight.new_zeros(n, weight.shape[0]), weight.new_zeros(n, weight.shape[1])
 
     def forward(self, x: Tensor, lengths: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """(n, steps, features) and a state to outputs and a state; beyond its length a text's state stays as it is."""
+        """(n, steps, features) and a state to outputs and a state. After its end a text's state stays unchanged."""
         hidden, cell = state
-        given = self.from_input(x)
+        from_input = self.from_input(x)
         outputs = []
         for step in range(x.shape[1]):
-            write, new, forget, read = (given[:, step] + self.from_state(hidden)).chunk(4, dim=1)
+            write, new, forget, read = (from_input[:, step] + self.from_state(hidden)).chunk(4, dim=1)
             fresh = torch.sigmoid(write) * torch.tanh(new) + torch.sigmoid(forget) * cell
             fresh = fresh.clamp(-self._cell_clip, self._cell_clip)
             out = self.projection(torch.sigmoid(read) * torch.tanh(fresh))
@@ -106,7 +106,7 @@ class ProjectedLSTM(nn.Module):
 class BiLM(nn.Module):
     """The whole model: token vectors of every layer, from characters.
 
-    The two directions never meet: each is a stack of layers of its own, and a layer of ELMo is the two side by side.
+    Each direction is a separate stack of layers. A layer of ELMo is the concatenation of the two directions.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -129,12 +129,12 @@ class BiLM(nn.Module):
 
     @property
     def n_layers(self) -> int:
-        """Layers of vectors: the tokens' own, then one per LSTM layer."""
+        """Number of vector layers: that of the tokens, then one per LSTM layer."""
         first: Any = self.directions[0]
         return 1 + len(first)
 
     def run(self, direction: int, x: Tensor, lengths: Tensor, state: State | None = None) -> tuple[list[Tensor], State]:
-        """Token vectors through the layers of one direction, in the order in which they are given."""
+        """Run token vectors through the layers of one direction, in the given order."""
         layers: Any = self.directions[direction]
         state = state or [layer.start(len(x)) for layer in layers]
         outputs: list[Tensor] = []
@@ -147,11 +147,11 @@ class BiLM(nn.Module):
         return outputs, after
 
     def forward(self, characters: Tensor, state: list[State] | None = None) -> tuple[list[Tensor], list[State]]:
-        """Characters (texts, tokens, places), 0 where a text has ended, to vectors (texts, tokens, 2 × features).
+        """Characters (texts, tokens, places), 0 after the end of a text, to vectors (texts, tokens, 2 × features).
 
-        Those of every layer are returned: the tokens' own, which know no context, then each LSTM layer's.
-        ``state`` is what a call before has returned, to go on from there; without it every text begins afresh. The
-        marks of beginning and end are put around each text and are not part of what comes out.
+        The vectors of every layer are returned: first those of the tokens, without context, then those of each LSTM
+        layer. ``state`` is the state that an earlier call returned; without it every text starts fresh. The marks of
+        beginning and end are put around each text, but their vectors are not returned.
         """
         n, n_tokens, _ = characters.shape
         lengths = (characters > 0).any(2).sum(1)
@@ -163,7 +163,7 @@ class BiLM(nn.Module):
 
         places = torch.arange(n_tokens + 2, device=x.device).expand(n, -1)
         last = (lengths + 1)[:, None]
-        back = torch.where(places <= last, last - places, places)  # each text turned round, what follows it left alone
+        back = torch.where(places <= last, last - places, places)  # reverses each text, but not the padding after it
         turn = back[..., None].expand(-1, -1, x.shape[2])
         before: Any = state or (None, None)
         forwards, after = self.run(0, x, lengths + 2, before[0])
@@ -175,17 +175,17 @@ class BiLM(nn.Module):
 
 
 def _size(name: str, value: Any, low: int = 1, high: int = 1_000_000) -> int:
-    """A whole number among the options; the bounds keep nonsense from filling the memory."""
+    """A whole number among the options. The bounds keep wrong values from filling the memory."""
     check_number(name, value, low=low, high=high, whole=True)
     return int(value)
 
 
 def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
-    """The model of these files. What does not fit is one error that says where."""
+    """The model of these files. If they do not fit together, one error says where."""
     options, weights = _file("options", options), _file("weights", weights)
     try:
-        with torch.device("meta"):  # nothing is allocated before the weights are known to fit
-            made = BiLM(json.loads(options.read_text(encoding="utf-8")))
+        with torch.device("meta"):  # no memory is allocated before the weights are known to fit
+            model = BiLM(json.loads(options.read_text(encoding="utf-8")))
     except (OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise DataFormatError(
@@ -195,9 +195,9 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
         import h5py
     except ImportError as error:
         raise InputError("ElmoEncoder needs the package h5py. Run: pip install 'pulab[text]'.") from error
-    cnn: Any = made.tokens
+    cnn: Any = model.tokens
     beyond = [
-        f"RNN_0/RNN/MultiRNNCell/Cell{made.n_layers - 1}",
+        f"RNN_0/RNN/MultiRNNCell/Cell{model.n_layers - 1}",
         f"CNN_high_{len(cnn.transforms)}",
         f"CNN/W_cnn_{len(cnn.convolutions)}",
     ]
@@ -207,7 +207,7 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
                 raise DataFormatError(
                     f"the options do not fit the weights: {weights} has {more[0]}, {options} does not ask for it."
                 )
-            for name, layer, parameter, value in _assignments(made, file):
+            for name, layer, parameter, value in _assignments(model, file):
                 wanted = tuple(getattr(layer, parameter).shape)
                 if value.shape != wanted:
                     raise DataFormatError(
@@ -222,12 +222,12 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
         raise
     except Exception as error:  # a damaged file can raise anything
         reason = in_one_line(error)
-        raise DataFormatError(f"{weights} cannot be read as ELMo's weights ({reason}). Fetch them anew.") from error
-    return made.eval()
+        raise DataFormatError(f"{weights} cannot be read as ELMo's weights ({reason}). Download them again.") from error
+    return model.eval()
 
 
 def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Any, str, Any]]:
-    """Which array becomes which parameter: TensorFlow's matrices are input × output, ours output × input."""
+    """The parameter for each array. TensorFlow's matrices are input × output, ours output × input."""
 
     def array(name: str) -> Any:
         if name not in file:
@@ -253,7 +253,7 @@ def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Any, str, Any]]:
             at = f"RNN_{direction}/RNN/MultiRNNCell/Cell{i}/LSTMCell"
             n_in, n_cell = layer.from_input.in_features, layer.projection.in_features
             matrix, forget_bias = array(f"{at}/W_0").T, np.zeros(4 * n_cell, dtype=np.float32)
-            forget_bias[2 * n_cell : 3 * n_cell] = 1  # TensorFlow adds it when it runs
+            forget_bias[2 * n_cell : 3 * n_cell] = 1  # TensorFlow adds it at run time
             yield f"{at}/W_0", layer.from_input, "weight", matrix[:, :n_in]
             yield f"{at}/W_0", layer.from_state, "weight", matrix[:, n_in:]
             yield f"{at}/B", layer.from_input, "bias", array(f"{at}/B") + forget_bias
@@ -270,21 +270,22 @@ def _file(name: str, path: str | Path) -> Path:
 
 
 class ElmoEncoder(TextEncoder):
-    """Documents to vectors by ELMo, as in the paper's experiment on texts.
+    """Document vectors by ELMo, as in the paper's experiment on texts.
 
-    A document is split into words as nltk's ``word_tokenize`` does, almost always (``_words.py``), and read from a
-    fresh state. Its vector is the mean over its tokens of each layer, then the minimum, then the maximum: 9,216 numbers
-    with the original model. That takes a GPU: a core of a CPU reads some 200 tokens a second, which is hours for a
-    corpus such as 20 Newsgroups.
+    A document is split into words almost exactly like nltk's ``word_tokenize`` (``_words.py``) and read from a fresh
+    state. Its vector holds the mean of each layer over the tokens, then the minimum, then the maximum: 9,216 numbers
+    with the original model. Use a GPU: one CPU core reads about 200 tokens a second, which means hours for a corpus
+    such as 20 Newsgroups.
 
     Parameters
     ----------
     options, weights : path or None
-        The model's files, as AllenNLP published them. None: the original model of 5.5 billion tokens, looked for as
-        ``elmo/elmo_2x4096_512_2048cnn_2xhighway_5.5B_{options.json,weights.hdf5}`` below ``$PULAB_DATA`` and the
-        user's cache, then downloaded. A file that was downloaded must stay as it came.
+        The model's files, as AllenNLP published them. None: the original model of 5.5 billion tokens,
+        ``elmo/elmo_2x4096_512_2048cnn_2xhighway_5.5B_{options.json,weights.hdf5}`` below ``$PULAB_DATA`` or the
+        user's cache. Missing files are downloaded. A downloaded file must not change.
     tokens_at_once : int
-        Bounds the memory, however long a document is: tokens that are worked on at a time, over all texts of a batch.
+        Number of tokens in memory at a time, over all texts of a batch. It limits the memory for documents of any
+        length.
     device, cache, verbose
         As for :class:`SentenceEncoder`.
 
@@ -342,10 +343,10 @@ class ElmoEncoder(TextEncoder):
         device = resolve_device(self.device)
         model = self._model()
         words = [word_tokenize(text) for text in texts]
-        order = sorted(range(len(texts)), key=lambda i: -len(words[i]))  # alike lengths together: little padding
-        advance(0, sum(2 * (len(line) + 2) for line in words))  # in both directions, with the marks of both ends
+        order = sorted(range(len(texts)), key=lambda i: -len(words[i]))  # similar lengths together: little padding
+        advance(0, sum(2 * (len(line) + 2) for line in words))  # two directions, and marks at both ends
         while order:
-            # Steps come one after another, so that many texts at once are what is fast; a long one may go alone.
+            # Steps run one after another, so many texts at once are fast. A long text may form a batch alone.
             size = max(1, min(64, self.tokens_at_once // 8, 64 * self.tokens_at_once // (len(words[order[0]]) + 2)))
             batch, order = order[:size], order[size:]
             with torch.inference_mode():
@@ -353,7 +354,7 @@ class ElmoEncoder(TextEncoder):
             yield batch, vectors.float().cpu().numpy()
 
     def _pooled(self, model: BiLM, batch: Sequence[Sequence[str]], device: torch.device, advance: Advance) -> Tensor:
-        """Vectors of some documents, a stretch of steps at a time through all layers, one direction after the other."""
+        """Vectors of some documents. Parts of the steps go through all layers, one direction after the other."""
         stretch = max(1, self.tokens_at_once // len(batch))
         pools: list[Pool] = []
         for direction in (0, 1):
@@ -368,12 +369,12 @@ class ElmoEncoder(TextEncoder):
                 pool.add(torch.stack([x, *layers], dim=2), (places >= 1) & (places < ends[:, None] - 1))
                 advance(sum(map(len, lines)))
             pools.append(pool)
-        # By statistic, by layer, forward beside backward.
+        # Ordered by statistic, then by layer, then by direction.
         return torch.stack([pool.result() for pool in pools], dim=3).flatten(1)
 
 
 def _token_vectors(model: BiLM, lines: Sequence[Sequence[str]], device: torch.device) -> Tensor:
-    """Context-free vectors of lines of tokens, zeros where a line has ended; a token is computed once."""
+    """Context-free vectors of lines of tokens, zeros after the end of a line. Each token is computed once."""
     distinct: dict[str, int] = {}
     longest = max(map(len, lines))
     where = [[distinct.setdefault(token, len(distinct)) + 1 for token in line] for line in lines]
@@ -385,5 +386,5 @@ def _token_vectors(model: BiLM, lines: Sequence[Sequence[str]], device: torch.de
 
 @lru_cache(maxsize=1)
 def _load_once(options: Path, weights: Path, digests: tuple[str, ...], device: torch.device) -> BiLM:
-    """The last model that was used: transforming text by text must not read its file each time."""
+    """The model, cached: a caller may transform text by text."""
     return load_bilm(options, weights).to(device)

