@@ -159,6 +159,8 @@ def test_a_row_without_a_result_counts_as_not_done(tmp_path: Path) -> None:
         {"settings": None},
         {"history": [1.0]},
         {"sigma_history": None},
+        {"seed": 7},
+        {"test_error": 500.0},
     ):
         (tmp_path / "a.jsonl").write_text(json.dumps(row | broken) + "\n")
         with pytest.warns(PulabWarning, match="line 1 holds no result"):

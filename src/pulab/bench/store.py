@@ -83,7 +83,7 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
         for number, row in _numbered(path):
             if str(row.get("spec")) not in wanted:
                 continue
-            if all(isinstance(row.get(name), kind) for name, kind in RESULT.items()):
+            if _is_result(row, wanted[row["spec"]]):
                 added = ADDED if row["history"] else {}  # only networks have a history
                 rows.append(row | {"settings": added | row["settings"]})
             else:
@@ -99,6 +99,13 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
     if stale:
         warn(f"{len(stale)} rows in {folder} were made with other defaults than younger rows. They are skipped.")
     return [by_digest[digest] for digest in wanted if digest in by_digest and digest not in stale]
+
+
+def _is_result(row: Row, spec: RunSpec) -> bool:
+    """Whether a row has what reports read, and is of the run that its digest names."""
+    complete = all(isinstance(row.get(name), kind) for name, kind in RESULT.items())
+    of_this_run = all(row.get(name) == getattr(spec, name) for name in ("dataset", "method", "seed"))
+    return complete and of_this_run and all(0 <= row[name] <= 100 for name in ("test_error", "recovery_error"))
 
 
 def _experiment(spec: RunSpec) -> str:
