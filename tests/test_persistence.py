@@ -13,8 +13,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
 from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUClassifier
-from pulab.bench.methods import METHODS
 from pulab.errors import InputError, ModelFileError
+from pulab.methods import METHODS
 from pulab.persistence import _canonical, _checksum, check_lightgbm, load_model, save_model
 
 from .conftest import Blobs

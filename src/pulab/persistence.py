@@ -26,6 +26,7 @@ from pulab import __version__
 from pulab._validation import Scaler
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, in_one_line
+from pulab.methods import METHODS
 
 FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
@@ -369,12 +370,13 @@ def _cpu() -> Any:
 
 def _class_of(name: Any) -> Any:
     """The class that a file names; only pulab's own can be."""
-    from pulab import estimators
-
     parts = {cls.__name__: cls for cls in (PUCalibrator, Scaler)}
-    if name not in parts and (name not in estimators.__all__ or not str(name).endswith("Classifier")):
+    classifiers = {method.class_name: method for method in METHODS.values()}
+    if name in parts:
+        return parts[name]
+    if name not in classifiers:
         raise ModelFileError(f"it names a class {name!r}, which pulab does not have")
-    return parts.get(name) or getattr(estimators, name)
+    return classifiers[name].load()
 
 
 def _is_ours(value: Any) -> bool:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-import pulab
 from pulab import PulabWarning
-from pulab.bench import METHODS, RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner
+from pulab.bench import RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner
 from pulab.bench.runner import run_fleet
 from pulab.bench.store import rounded
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling
 from pulab.errors import DataNotFoundError, TrainingError
+from pulab.methods import METHODS
 
 SPEC = RunSpec("digits", PlainSampling(20, 100), "nnpu", seed=1, params={"epochs": 2})
 
@@ -217,14 +217,6 @@ def test_recipes_name_what_exists(name: str) -> None:
     for spec in specs:
         assert spec.method in METHODS
         assert spec.dataset in DATASETS
-
-
-@pytest.mark.parametrize("key", METHODS)
-def test_methods_are_public_names(key: str) -> None:
-    package, _, name = METHODS[key].class_path.rpartition(".")
-    assert package == "pulab"
-    assert name in pulab.__all__
-    assert METHODS[key].load().__name__ == name
 
 
 @pytest.mark.realdata("20news-bydate")

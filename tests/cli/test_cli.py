@@ -12,11 +12,12 @@ import pytest
 import typer
 
 import pulab
-from pulab.bench import METHODS, RECIPES, RunSpec, rows_of
+from pulab.bench import RECIPES, RunSpec, rows_of
 from pulab.cli import _console, main
 from pulab.cli.app import app
 from pulab.datasets import DATASETS, PlainSampling
 from pulab.errors import PulabError
+from pulab.methods import METHODS
 
 
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -228,7 +229,7 @@ def test_showing_works_without_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "modules", ["pulab.cli.app, pulab.bench.methods, pulab.datasets", "pulab.tables, pulab.estimators._boosting"]
+    "modules", ["pulab.cli.app, pulab.methods, pulab.datasets", "pulab.tables, pulab.estimators._boosting"]
 )
 def test_what_needs_no_network_loads_no_torch(modules: str) -> None:
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"

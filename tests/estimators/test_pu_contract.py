@@ -19,7 +19,7 @@ from torch import nn
 
 from pulab import JointPUClassifier, NNPUClassifier, PNClassifier, PulabWarning
 from pulab._validation import Scaler
-from pulab.bench.methods import METHODS
+from pulab.methods import METHODS
 from tests.conftest import Blobs
 
 KEYS = [key for key, method in METHODS.items() if method.is_network and not method.needs_negatives]

@@ -84,14 +84,14 @@ for command in (tables.fit, tables.score, tables.prior, tables.rank, tables.repo
 @app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods."""
-    from pulab.bench.methods import METHODS
+    from pulab.methods import METHODS
 
     if as_json:
         console.print_json(
             [
                 {
                     "key": key,
-                    "class": m.class_path,
+                    "class": f"pulab.{m.class_name}",
                     "needs_prior": m.needs_prior,
                     "reference": m.reference,
                     "summary": m.summary,
@@ -101,10 +101,7 @@ def methods(as_json: Json = False) -> None:
         )
         return
     # References are in the data and in the documentation: a terminal is narrow.
-    lines = [
-        [key, m.class_path.rpartition(".")[2], "yes" if m.needs_prior else "no", m.summary]
-        for key, m in METHODS.items()
-    ]
+    lines = [[key, m.class_name, "yes" if m.needs_prior else "no", m.summary] for key, m in METHODS.items()]
     console.print_table("", ["key", "class", "prior?", "what it does"], lines)
 
 
@@ -285,10 +282,11 @@ def _specs(
     recipe: str, datasets: str | None, methods: str | None, trials: int | None, features: str | None
 ) -> "list[RunSpec]":
     from pulab._validation import check_choice
-    from pulab.bench import METHODS, RECIPES
+    from pulab.bench import RECIPES
     from pulab.bench.features import FEATURES
     from pulab.bench.paper import TABLES
     from pulab.datasets import DATASETS
+    from pulab.methods import METHODS
 
     check_choice("recipe", recipe, RECIPES)
     given = {name: value for name, value in (("trials", trials), ("features", features)) if value is not None}

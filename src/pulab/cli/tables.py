@@ -11,6 +11,9 @@ import typer
 
 from pulab.cli import _console as console
 from pulab.errors import InputError, PulabWarning
+from pulab.methods import METHODS
+
+EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
 
 Table = Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A folder that `pulab fit` wrote.", show_default=False)]
@@ -37,7 +40,7 @@ def fit(
     positive: Positive = None,
     drop: Drop = None,
     method: Annotated[
-        str, typer.Option(help="auto, or a key from `pulab methods` (not pn and pubn, which need negatives).")
+        str, typer.Option(help=f"auto, or a key from `pulab methods` except {EXCEPT}, which need negatives.")
     ] = "auto",
     prior: Annotated[str, typer.Option(help="The share of positives, such as 0.3, or estimate.")] = "estimate",
     scenario: Scenario = "single-sample",

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pulab._threads import threads_for
 from pulab._validation import SCENARIOS, check_choice, check_number, check_prior
-from pulab.bench.methods import METHODS
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, PulabWarning
+from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._features import Features
@@ -33,7 +33,7 @@ from pulab.tables._model import RESERVED, TableModel
 from pulab.tables._summary import Asked, TableData, summarise
 from pulab.tables._work import FOLDS, Choice, OnStep, Views, Work
 
-USABLE = tuple(key for key, m in METHODS.items() if not m.learns_from_truth and not m.needs_negatives)
+USABLE = tuple(key for key, m in METHODS.items() if m.learns_from_pu_alone)
 
 
 ASKED = "so it was asked for"

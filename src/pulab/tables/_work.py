@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.bench.methods import METHODS
 from pulab.calibration import PUCalibrator
 from pulab.estimators._boosting import backends
+from pulab.methods import METHODS
 from pulab.metrics import estimate
 from pulab.model_selection import PUStratifiedKFold, logits_of
 from pulab.priors import PriorEstimate
