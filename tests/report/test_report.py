@@ -146,9 +146,9 @@ def test_figure_2() -> None:
 
 @pytest.mark.parametrize("panels", [1, 2, 4])
 def test_the_legend_lies_inside_the_figure(panels: int) -> None:
-    methods = (("nnpu", 1), ("pubn-n", 1), ("pubn-n", 2), ("joint", 1))
+    methods = (("nnpu", 1, 1), ("pubn-n", 1, 2), ("pubn-n", 2, 2), ("joint", 1, 1))
     names = ["mnist", "20news", "cifar10-vehicles", "cifar10-mammals"][:panels]
-    curves = [Curve(name, None, method, n, 2, [2.0, 1.0], [0.1, 0.1], 1) for name in names for method, n in methods]
+    curves = [Curve(name, None, *method, 2, [2.0, 1.0], [0.1, 0.1], 1) for name in names for method in methods]
     figure = draw_figure_2(curves)
     figure.draw_without_rendering()
     legend = figure.legends[0].get_window_extent()

@@ -47,12 +47,16 @@ FEW = 50  # labelled rows, below which nothing is sure
 
 @dataclass(frozen=True)
 class PriorEstimate:
-    """The share of positives in the population, between which values it lies (95 %), and how it was found."""
+    """The share of positives in the population, its 95 % interval, and how it was estimated.
+
+    ``agree`` says whether the estimators behind it agree; None where there is only one.
+    """
 
     prior: float
     interval: tuple[float, float]
     method: str
     details: dict[str, Any] = field(default_factory=dict)
+    agree: bool | None = None
 
 
 def estimate_prior(
@@ -128,8 +132,8 @@ def estimate_prior(
     else:
         sample = _rows(_table(X)[order], labelled, rng)
     parts = METHODS[method].parts
-    found = {name: function(sample, rng) for name, function in parts.items()}
-    share = float(np.mean(list(found.values())))
+    shares = {name: function(sample, rng) for name, function in parts.items()}
+    share = float(np.mean(list(shares.values())))
     if len(parts) > 1:
         share, reach = _corrected(share, parts.values(), sample, rng, n_bootstrap)
     else:
@@ -140,14 +144,14 @@ def estimate_prior(
         whole = value if scenario == "case-control" else (n_p + value * n_u) / n
         return float(np.clip(whole, 1e-6, 1 - 1e-6))
 
-    disagree = len(parts) > 1 and max(found.values()) - min(found.values()) > CAREFUL
-    if disagree:
-        reach = [*reach, *found.values()]
+    agree = max(shares.values()) - min(shares.values()) <= CAREFUL if len(parts) > 1 else None
+    if agree is False:
+        reach = [*reach, *shares.values()]
     wide = max(reach) - min(reach) > WIDE
-    details["methods"] = {name: population(value) for name, value in found.items()}
+    details["methods"] = {name: population(value) for name, value in shares.items()}
     interval = (population(min(reach)), population(max(reach)))
-    estimate = PriorEstimate(population(share), interval, method, details)
-    details["warnings"] = _doubts(estimate, sample, share, disagree, wide)
+    estimate = PriorEstimate(population(share), interval, method, details, agree)
+    details["warnings"] = _doubts(estimate, sample, share, wide)
     return estimate
 
 
@@ -191,24 +195,24 @@ def _quantiles(
         yield from np.quantile([function(other, rng) for other in again], (0.025, 0.975)) if again else ()
 
 
-def _doubts(estimate: PriorEstimate, sample: Sample, share: float, disagree: bool, wide: bool) -> list[str]:
-    """Why an estimate may not be trusted, in shares of the population; each reason is a warning, too."""
-    said = []
+def _doubts(estimate: PriorEstimate, sample: Sample, share: float, wide: bool) -> list[str]:
+    """Reasons to distrust an estimate, in shares of the population. Each is also given as a warning."""
+    reasons = []
     methods = estimate.details["methods"]
     low, high = estimate.interval
     if len(sample.positive) < FEW:
-        said.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
+        reasons.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
     if share > 0.99:
-        said.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
+        reasons.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
     if wide:
-        said.append(f"it may lie anywhere from {low:.2f} to {high:.2f}")
-    if disagree:
-        said.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in methods.items())}: they disagree")
+        reasons.append(f"it may lie anywhere from {low:.2f} to {high:.2f}")
+    if estimate.agree is False:
+        reasons.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in methods.items())}: they disagree")
     if len(methods) > 1 and not shows_pure_positives(sample, share):
-        said.append("no region of pure positives is in sight, so that this may be an upper bound")
-    for text in said:
+        reasons.append("no region of pure positives is in sight, so that this may be an upper bound")
+    for text in reasons:
         warn(f"class prior: {text}.")
-    return said
+    return reasons
 
 
 @dataclass(frozen=True)

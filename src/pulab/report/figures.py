@@ -57,10 +57,8 @@ def draw_figure_2(curves: Sequence[Curve]) -> Figure:
     names: dict[str, Any] = {}
     for axes, panel in zip(places, panels, strict=False):
         for curve in (curve for curve in curves if curve.panel == panel):
-            dashed = curve.name.endswith("first training")
-            names[curve.name] = _band(
-                axes, np.array(curve.mean), np.array(curve.std), curve.method, curve.name, "--" if dashed else "-"
-            )
+            style = "--" if curve.dashed else "-"
+            names[curve.name] = _band(axes, np.array(curve.mean), np.array(curve.std), curve.method, curve.name, style)
             if curve.e_start is not None:
                 names["labels begin to move"] = axes.axvline(curve.e_start, color=INK, linestyle=":", linewidth=1)
         axes.set(title=panel, xlabel="epoch", ylabel="training loss")

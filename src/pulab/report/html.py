@@ -42,7 +42,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
     return {
         "name": curve.name,
         "colour": figures.COLOURS.get(curve.method, figures.INK),
-        "dashed": curve.name.endswith("first training"),
+        "dashed": curve.dashed,
         "eStart": curve.e_start,
         "mean": [float(f"{value:.4g}") for value in curve.mean],
         "std": [float(f"{value:.4g}") for value in curve.std],

@@ -166,12 +166,13 @@ def _is_foreign(features: str | None) -> bool:
 
 
 class Curve(NamedTuple):
-    """The training loss of one training of a method, epoch by epoch: mean and standard deviation over n trials."""
+    """The loss of one training of a method by epoch: mean and standard deviation over n trials."""
 
     dataset: str
     features: str | None
     method: str
-    training: int  # of PUbN's two; else 1
+    training: int  # 1, or 2 for the second training of a method that trains two networks
+    trainings: int  # how many networks the method trains, one after the other
     n: int
     mean: list[float]
     std: list[float]
@@ -184,9 +185,14 @@ class Curve(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a legend calls it."""
-        two = self.method.startswith("pubn")
-        return f"{self.method}, {('first', 'second')[self.training - 1]} training" if two else self.method
+        """Its name in a legend."""
+        ordinal = ("first", "second")[self.training - 1]
+        return f"{self.method}, {ordinal} training" if self.trainings > 1 else self.method
+
+    @property
+    def dashed(self) -> bool:
+        """Whether a further training follows this one: its line is drawn dashed."""
+        return self.training < self.trainings
 
 
 def curves(rows: Iterable[Row]) -> list[Curve]:
@@ -204,7 +210,7 @@ def curves(rows: Iterable[Row]) -> list[Curve]:
             spread = [mean_std(values) for values in by_epoch]
             means, stds = [m for m, _ in spread], [s or 0.0 for _, s in spread]
             features = mine[0].get("features")
-            found.append(Curve(dataset, features, method, training, len(losses), means, stds, e_start))
+            found.append(Curve(dataset, features, method, training, len(histories), len(losses), means, stds, e_start))
     return found
 
 
