@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "pulab"
 
 # A module imports only from rows above its own; those that need no torch never load it at the top of a file.
 LAYERS = [
-    ["errors"],
+    ["errors", "summary"],
     ["_validation", "_torch", "_threads"],
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
@@ -31,6 +31,7 @@ LAYERS = [
 ]
 WITHOUT_TORCH = (
     "errors",
+    "summary",
     "_threads",
     "_validation",
     "metrics",

@@ -12,6 +12,7 @@ import typer
 from pulab.cli import _console as console
 from pulab.errors import InputError, PulabWarning
 from pulab.methods import METHODS
+from pulab.summary import Summary
 
 EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
 
@@ -203,7 +204,7 @@ def _prior(text: str) -> float | str:
         raise InputError(f"--prior must be a share such as 0.3, or estimate, got {text!r}.") from None
 
 
-def _told(summary: dict[str, Any]) -> Iterator[str]:
+def _told(summary: Summary) -> Iterator[str]:
     """What came of a fit, in some lines."""
     table, prior = summary["table"], summary["prior"]
     low, high = prior["interval"]

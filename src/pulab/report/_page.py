@@ -11,7 +11,8 @@ def render(template: str, **values: Any) -> str:
 
 @cache  # reading the templates takes longer than filling them
 def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("pulab", "report")
-    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    # StrictUndefined: a name that a template reads and nobody passes is an error, not an empty text.
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)

@@ -8,50 +8,11 @@ from pulab.report import _words, plots
 from pulab.report._page import render
 from pulab.report._words import Range, count, decimal, finite, limits, percent, span
 from pulab.report.plots import Plot, Reading, Scale, Track
+from pulab.summary import Column, Curve, Distributions, Feature, Metric, Prior, ReviewPoint, Summary, complete
 
 FIRST = 100  # the headline speaks of about so many candidates
 MOST_POINTS = 300  # of a training curve: a screen shows no more
 MOST_FEATURES = 15  # to be seen at once; the rest unfolds
-
-# What a summary has: a list shows one of its items, an empty one holds plain values, an empty dict has any keys.
-# A page can be drawn from any part of it; what is missing is left out.
-BLANK: dict[str, Any] = {
-    "pulab": "",
-    "created": "",
-    "table": {
-        "name": "",
-        "rows": None,
-        "labelled": None,
-        "unlabeled": None,
-        "label": "",
-        "positive": "",
-        "id": None,
-        "columns": [{"name": "", "kind": "", "missing": None, "note": ""}],
-    },
-    "scenario": "",
-    "prior": {"value": None, "interval": None, "source": "", "methods": {}, "warnings": []},
-    "method": {
-        "key": "",
-        "class": "",
-        "asked": "",
-        "why": "",
-        "compared": [{"method": "", "risk": None, "seconds": None}],
-        "settings": {},
-    },
-    "folds": None,
-    "metrics": [{"name": "", "value": None, "band": None, "interval": None, "between": None, "more_is_better": True}],
-    "distributions": {"edges": [], "labelled": [], "unlabeled": []},
-    "review": [{"k": None, "precision": None, "precision_band": None, "recall": None, "recall_band": None}],
-    "curves": [{"name": "", "unit": "steps", "values": [], "best": None}],
-    "features": [{"name": "", "importance": None, "std": None}],
-    "stability": {"k": None, "mean": None},
-    "candidates": [
-        {"rank": None, "id": "", "probability": None, "score": None, "decision": False, "stability": None, "values": {}}
-    ],
-    "warnings": [],
-    "seconds": None,
-    "random_state": None,
-}
 
 
 def model_page(summary: Mapping[str, Any]) -> str:
@@ -60,10 +21,10 @@ def model_page(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary : dict
-        What a fitted table model says of itself (``BLANK`` has the keys). Numbers may be missing, NaN or out of
-        bounds; names and ids may be any text.
+        A :class:`pulab.summary.Summary` or any part of it. Numbers may be missing, NaN or out of bounds. Names and ids
+        may be any text.
     """
-    s = _filled(summary, BLANK)
+    s = complete(summary)
     points = _points(s["review"])
     page = render(
         "model.html.j2",
@@ -94,17 +55,6 @@ def _of_models(share: Any, n_models: Any) -> str:
     return percent(share) if part is None or not whole else f"{round(part * whole)} of {count(whole)}"
 
 
-def _filled(given: Any, blank: Any) -> Any:
-    """The same with all that ``BLANK`` has, and nothing else."""
-    if isinstance(blank, dict):
-        found = given if isinstance(given, Mapping) else {}
-        return {key: _filled(found.get(key), item) for key, item in blank.items()} or dict(found)
-    if isinstance(blank, list):
-        items = list(given) if isinstance(given, list | tuple) else []
-        return [_filled(item, blank[0]) for item in items] if blank else items
-    return blank if given is None else given
-
-
 # What can be said in a sentence ---------------------------------------------------------------------------------------
 
 
@@ -133,7 +83,7 @@ class Point(NamedTuple):
     recall_band: Range | None
 
 
-def _points(review: list[dict[str, Any]]) -> list[Point]:
+def _points(review: list[ReviewPoint]) -> list[Point]:
     found = [
         Point(
             finite(point["k"]) or 0.0,
@@ -147,16 +97,15 @@ def _points(review: list[dict[str, Any]]) -> list[Point]:
     return sorted((point for point in found if point.k >= 1), key=lambda point: point.k)
 
 
-def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
+def _facts(s: Summary, points: list[Point]) -> Facts:
     prior, between = finite(s["prior"]["value"]), limits(s["prior"]["interval"])
     in_one_sample = s["scenario"] != "case-control"
-    rows = finite(s["table"]["rows" if in_one_sample else "unlabeled"])
+    rows = finite(s["table"]["rows"] if in_one_sample else s["table"]["unlabeled"])
     known = finite(s["table"]["labelled"]) if in_one_sample else 0.0
 
     def hidden(share: float) -> float | None:
         return None if rows is None or known is None else max(0.0, share * rows - known)
 
-    estimates = [value for value in map(finite, s["prior"]["methods"].values()) if value is not None]
     rated = [point for point in points if point.precision is not None]
     first = min(rated, key=lambda point: abs(math.log(point.k / FIRST)), default=None)
     return Facts(
@@ -164,7 +113,7 @@ def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
         positives=None if prior is None or rows is None else prior * rows,
         hidden=None if prior is None else hidden(prior),
         hidden_between=None if between is None else limits([hidden(end) for end in between]),
-        agree=not any("disagree" in text for text in s["prior"]["warnings"]) if len(estimates) > 1 else None,
+        agree=s["prior"]["agree"],
         first=first,
         right=min(max(first.precision or 0.0, 0.0), 1.0) if first else None,
         mostly_right=max((point.k for point in rated if (point.precision or 0) >= 0.5), default=None),
@@ -173,7 +122,7 @@ def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
     )
 
 
-def _above(distributions: dict[str, Any]) -> tuple[float, float] | None:
+def _above(distributions: Distributions) -> tuple[float, float] | None:
     edges, labelled, unlabeled = _histograms(distributions)
     middle = next((i for i, edge in enumerate(edges) if abs(edge - 0.5) < 1e-9), None)
     if middle is None or not any(labelled) or not any(unlabeled):
@@ -181,7 +130,7 @@ def _above(distributions: dict[str, Any]) -> tuple[float, float] | None:
     return sum(labelled[middle:]) / sum(labelled), sum(unlabeled[middle:]) / sum(unlabeled)
 
 
-def _kinds(columns: list[dict[str, Any]]) -> str:
+def _kinds(columns: list[Column]) -> str:
     """How many columns there are of each kind."""
     many = {"number": "numbers", "category": "categories", "date": "dates", "text": "texts"}
     kinds = [str(column["kind"]) for column in columns]
@@ -196,7 +145,7 @@ def _tick(share: float) -> str:
 # The share of positives -----------------------------------------------------------------------------------------------
 
 
-def _hundred(prior: dict[str, Any]) -> list[str]:
+def _hundred(prior: Prior) -> list[str]:
     """Of a hundred rows, which are positive: by the interval's lower end, as estimated, by its upper end, or not."""
     value = finite(prior["value"])
     if value is None or not 0.01 <= value <= 1:
@@ -213,7 +162,7 @@ class PriorChart(NamedTuple):
     ticks: list[plots.Tick]
 
 
-def _prior_chart(prior: dict[str, Any]) -> PriorChart:
+def _prior_chart(prior: Prior) -> PriorChart:
     values = [prior["value"], *prior["methods"].values(), *(limits(prior["interval"]) or ())]
     highest = max((value for value in map(finite, values) if value is not None), default=0.0)
     scale = Scale(0, min(1.0, plots.round_up(1.1 * min(1.0, highest))))
@@ -228,18 +177,18 @@ def _prior_chart(prior: dict[str, Any]) -> PriorChart:
 # Scores and figures of merit ------------------------------------------------------------------------------------------
 
 
-def _histograms(distributions: dict[str, Any]) -> tuple[list[float], list[float], list[float]]:
+def _histograms(distributions: Distributions) -> tuple[list[float], list[float], list[float]]:
     """Edges and shares, of as many bins as all of them have."""
     edges = sorted(edge for edge in map(finite, distributions["edges"]) if edge is not None)
     labelled, unlabeled = (
-        [min(max(finite(share) or 0.0, 0.0), 1.0) for share in distributions[name]]
-        for name in ("labelled", "unlabeled")
+        [min(max(finite(share) or 0.0, 0.0), 1.0) for share in shares]
+        for shares in (distributions["labelled"], distributions["unlabeled"])
     )
     bins = max(0, min(len(edges) - 1, len(labelled), len(unlabeled)))
     return edges[: bins + 1], labelled[:bins], unlabeled[:bins]
 
 
-def _scores(distributions: dict[str, Any]) -> list[Plot]:
+def _scores(distributions: Distributions) -> list[Plot]:
     """Histograms of the probabilities of labelled and of unlabeled rows, to stand one above the other."""
     edges, labelled, unlabeled = _histograms(distributions)
     if not labelled:
@@ -299,16 +248,23 @@ class Figure(NamedTuple):
     more_is_better: bool
 
 
-def _figure(metric: dict[str, Any], prior: Any) -> Figure:
+def _figure(metric: Metric, prior: float) -> Figure:
     key = str(metric["name"])
     title, words, means = FIGURES.get(key, (key, decimal, ""))
     share = finite(prior)
     means = means.format(prior=decimal(share), negative=percent(None if share is None else 1 - share))
     value, band, interval = metric["value"], metric["band"], metric["interval"]
-    track = None if key == "lee_liu" else plots.track(value, Scale(0, 1), band, interval)
-    better = bool(metric["more_is_better"])
-    spans = {name: span(metric[name], words) for name in ("band", "interval", "between")}
-    return Figure(key, title, means, words(value), **spans, track=track, more_is_better=better)
+    return Figure(
+        key=key,
+        title=title,
+        means=means,
+        value=words(value),
+        band=span(band, words),
+        interval=span(interval, words),
+        between=span(metric["between"], words),
+        track=None if key == "lee_liu" else plots.track(value, Scale(0, 1), band, interval),
+        more_is_better=metric["more_is_better"] is not False,  # None in a partial summary
+    )
 
 
 def _review(points: list[Point]) -> Plot:
@@ -342,7 +298,7 @@ def _review(points: list[Point]) -> Plot:
 # Training and features ------------------------------------------------------------------------------------------------
 
 
-class Curve(NamedTuple):
+class CurveChart(NamedTuple):
     """How training went, by a figure that was watched."""
 
     title: str
@@ -350,14 +306,14 @@ class Curve(NamedTuple):
     plot: Plot | None
 
 
-def _curve(curve: dict[str, Any]) -> Curve:
-    name, unit = str(curve["name"]), str(curve["unit"])
+def _curve(curve: Curve) -> CurveChart:
+    name, unit = str(curve["name"]), str(curve["unit"] or "steps")
     values = [finite(value) for value in curve["values"]]
     best = finite(curve["best"])
     chosen = int(best) if best is not None and 1 <= best <= len(values) else None
     known = [value for value in values if value is not None]
     if not known:
-        return Curve(name, unit, None)
+        return CurveChart(name, unit, None)
     last = len(values) - 1
     kept = {round(last * i / MOST_POINTS) for i in range(MOST_POINTS + 1)} | ({chosen - 1} if chosen else set())
     x, y = Scale(1, len(values)), _around(known)
@@ -377,7 +333,7 @@ def _curve(curve: dict[str, Any]) -> Curve:
         readings,
         mark,
     )
-    return Curve(name, unit, plot)
+    return CurveChart(name, unit, plot)
 
 
 def _around(values: list[float]) -> Scale:
@@ -387,7 +343,7 @@ def _around(values: list[float]) -> Scale:
     return Scale(low - room, high + room)
 
 
-class Feature(NamedTuple):
+class FeatureBar(NamedTuple):
     """How much a column matters."""
 
     name: str
@@ -396,14 +352,14 @@ class Feature(NamedTuple):
     track: Track
 
 
-def _features(features: list[dict[str, Any]]) -> list[Feature]:
+def _features(features: list[Feature]) -> list[FeatureBar]:
     """The columns, those that matter most first."""
     read = [(str(f["name"]), finite(f["importance"]), finite(f["std"])) for f in features]
     read.sort(key=lambda feature: -math.inf if feature[1] is None else feature[1], reverse=True)
     highest = max((value + (std or 0) for _, value, std in read if value is not None), default=0.0)
     scale = Scale(0, max(highest, 1e-12))
     return [
-        Feature(
+        FeatureBar(
             name, value, std, plots.track(value, scale, interval=[(value or 0) - (std or 0), (value or 0) + (std or 0)])
         )
         for name, value, std in read

@@ -12,6 +12,7 @@ from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.errors import PulabWarning
 from pulab.metrics import METRICS, estimate, precision, prior_of_unlabeled, roc_auc, separation
 from pulab.priors import PriorEstimate
+from pulab.summary import Distributions, Feature, Metric, ReviewPoint
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
@@ -20,7 +21,7 @@ OF_CALLED = ("precision", "f1", "lee_liu")  # of the rows that are called positi
 TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # this far above 1, or that over √n_p, is not chance
 
 
-def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[dict[str, Any]]:
+def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[Metric]:
     """The figures of the report, each with its band over the prior's interval and its sampling interval.
 
     Their estimates may leave 0 and 1 by chance, which what they stand for cannot: they are cut off there. ``between``
@@ -28,7 +29,7 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
     """
     n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows again
     called = probability > 0.5 if scenario == "single-sample" else probability[~labelled] > 0.5
-    found = []
+    metrics: list[Metric] = []
     for name in SHOWN:
         values = (probability > 0.5).astype(np.float64) if METRICS[name].of == "decisions" else probability
         with warnings.catch_warnings():
@@ -45,14 +46,30 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
         if name == "recall":  # a share of the labelled rows, which may be few
             low, high = _wilson(value.value, int(labelled.sum()))
             value = value._replace(interval=(low, high))
-        told: dict[str, Any] = {**value._asdict(), "between": _together(*value)}
-        if name in OF_CALLED and not called.any():
-            told = dict.fromkeys(told)  # there is nothing that they could be of
-        elif name != "lee_liu":
-            told["between"] = None if told["between"] and told["between"][0] > 1 else told["between"]  # far too good
-            told = {key: None if part is None else np.clip(part, 0, 1).tolist() for key, part in told.items()}
-        found.append({"name": name, **told, "more_is_better": METRICS[name].more_is_better})
-    return found
+        both = _together(*value)
+        if name in OF_CALLED and not called.any():  # no row is called positive, so it has no value
+            numbers: list[Any] = [None] * 4
+        elif name == "lee_liu":
+            numbers = [value.value, value.band, value.interval, both]
+        else:
+            too_good = both is not None and both[0] > 1
+            numbers = [_cut(part) for part in (value.value, value.band, value.interval, None if too_good else both)]
+        metrics.append(
+            {
+                "name": name,
+                "value": numbers[0],
+                "band": numbers[1],
+                "interval": numbers[2],
+                "between": numbers[3],
+                "more_is_better": METRICS[name].more_is_better,
+            }
+        )
+    return metrics
+
+
+def _cut(part: Any) -> Any:
+    """A number or an interval, cut off at 0 and 1."""
+    return None if part is None else np.clip(part, 0, 1).tolist()
 
 
 def _together(
@@ -66,19 +83,19 @@ def _together(
     return [value - low, value + high]
 
 
-def distributions(labelled: Marks, probability: Array, bins: int = 40) -> dict[str, list[float]]:
+def distributions(labelled: Marks, probability: Array, bins: int = 40) -> Distributions:
     """How the probabilities of labelled and of unlabeled rows are spread."""
     edges = np.linspace(0, 1, bins + 1)
-    shares = {
-        name: (np.histogram(probability[rows], edges)[0] / max(rows.sum(), 1)).tolist()
-        for name, rows in (("labelled", labelled), ("unlabeled", ~labelled))
-    }
-    return {"edges": edges.tolist(), **shares}
+
+    def shares(rows: Marks) -> list[float]:
+        return [float(n) / max(rows.sum(), 1) for n in np.histogram(probability[rows], edges)[0]]
+
+    return {"edges": edges.tolist(), "labelled": shares(labelled), "unlabeled": shares(~labelled)}
 
 
 def review(
     labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, rng: np.random.Generator, points: int = 30
-) -> list[dict[str, Any]]:
+) -> list[ReviewPoint]:
     """Precision and recall among the unlabeled rows, against how many of the top candidates are looked at.
 
     Precision is the mean probability of these candidates, given that they are unlabeled. Counting the labelled rows
@@ -148,7 +165,7 @@ class Part(NamedTuple):
     scores_of: Callable[[Any], Array]
 
 
-def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[dict[str, Any]]:
+def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[Feature]:
     """How much worse held-out labelled rows are told from unlabeled ones once a column is shuffled; fold by fold."""
     found: dict[str, list[float]] = {name: [] for name in groups}
     for X, labelled, scores_of in parts:
@@ -159,7 +176,10 @@ def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.ran
             shuffled = X[rows]
             shuffled[:, columns] = shuffled[rng.permutation(len(rows))][:, columns]
             found[name].append(whole - _auc(scores_of(shuffled), marks))
-    items = [{"name": name, "importance": np.mean(falls), "std": np.std(falls)} for name, falls in found.items()]
+    items: list[Feature] = [
+        {"name": name, "importance": float(np.mean(falls)), "std": float(np.std(falls))}
+        for name, falls in found.items()
+    ]
     return sorted(items, key=lambda item: -item["importance"])
 
 
@@ -173,7 +193,7 @@ def oddities(
     probability: Array,
     prior: PriorEstimate,
     scenario: str,
-    features: Sequence[dict[str, Any]],
+    features: Sequence[Feature],
 ) -> list[str]:
     """What a careful reader should know, in plain words."""
     said = []

@@ -16,6 +16,7 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
+from pulab.summary import Summary, complete
 from pulab.tables._features import Features
 from pulab.tables._frame import batches, name_of
 from pulab.tables._kinds import Column, conform, with_numbers
@@ -45,7 +46,7 @@ class TableModel:
     id : str or None
         The column that names rows.
     summary : dict
-        All that the report shows, as plain data.
+        Everything that the report shows, as plain data (:class:`pulab.summary.Summary`).
     candidates : polars.DataFrame
         The unlabeled rows with the highest held-out probabilities, best first.
     """
@@ -55,7 +56,7 @@ class TableModel:
     calibrator: PUCalibrator
     label: LabelColumn
     id: str | None
-    summary: dict[str, Any]
+    summary: Summary
     candidates: pl.DataFrame
 
     def __repr__(self) -> str:
@@ -153,7 +154,8 @@ class TableModel:
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
-            model = cls(features, classifier, calibrator, label, document["id"], document["summary"], candidates)
+            summary = complete(document["summary"])
+            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
             model._check()
         return model
 

@@ -4,7 +4,7 @@ import datetime
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,8 @@ from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
+from pulab.summary import Candidate, Curve, Summary, Table
+from pulab.summary import Column as ColumnSummary
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._features import Features
 from pulab.tables._kinds import Column, in_the_way
@@ -79,7 +81,7 @@ def summarise(
     found: CrossFit,
     classifier: Any,
     calibrator: PUCalibrator,
-) -> tuple[dict[str, Any], pl.DataFrame]:
+) -> tuple[Summary, pl.DataFrame]:
     """All that held-out scores tell, and the unlabeled rows with the highest of them."""
     labelled, scenario = data.labelled, asked.scenario
     rng = np.random.default_rng(asked.random_state)
@@ -102,7 +104,7 @@ def summarise(
     doubts = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
     doubts += _misread(data, X.features)
     doubts += evaluate.oddities(labelled, found.scores, probability, prior, scenario, important)
-    summary = {
+    summary: Summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
         "table": _about(data, X.features),
@@ -113,6 +115,7 @@ def summarise(
             "source": "estimated" if asked.prior == "estimate" else "given",
             "methods": prior.details.get("methods", {}),
             "warnings": prior.details.get("warnings", []),
+            "agree": prior.agree,
         },
         "method": {
             "key": choice.method,
@@ -134,7 +137,7 @@ def summarise(
         "seconds": time.perf_counter() - asked.started,
         "random_state": asked.random_state,
     }
-    return _plain(summary), candidates
+    return cast(Summary, _plain(summary)), candidates
 
 
 def _scores(model: Any, X: Views, method: str, rows: Any) -> Array:
@@ -160,7 +163,7 @@ def _candidates(data: TableData, found: CrossFit, probability: Array, of_unlabel
     return beside(head, data.frame[rows].drop(data.label.name))
 
 
-def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence[str]) -> list[dict[str, Any]]:
+def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence[str]) -> list[Candidate]:
     name = data.id or "row"
     return [
         {
@@ -181,18 +184,18 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def _about(data: TableData, features: Features) -> dict[str, Any]:
+def _about(data: TableData, features: Features) -> Table:
     kinds = features.kinds()
     used = set(features.groups())
     n_p = int(data.labelled.sum())
-    columns = []
+    columns: list[ColumnSummary] = []
     for name in data.frame.columns:
         if name in (data.label.name, data.id):
             continue
         note = data.notes.get(name) or ("" if name in used else "nothing to learn from was found in it")
         kind = "left out" if note else kinds.get(name, "")
         values = data.frame[name]
-        gaps = values.null_count() + (values.is_nan().sum() if values.dtype.is_float() else 0)
+        gaps = values.null_count() + (int(values.is_nan().sum()) if values.dtype.is_float() else 0)
         columns.append({"name": name, "kind": kind, "missing": gaps / data.frame.height, "note": note})
     return {
         "name": data.name,
@@ -234,7 +237,7 @@ def _settings(classifier: Any) -> dict[str, Any]:
     return found
 
 
-def _curves(model: Any) -> list[dict[str, Any]]:
+def _curves(model: Any) -> list[Curve]:
     """How training went, where a method has anything to show of it."""
     history = getattr(model, "history_", [])
     unit = "trees" if hasattr(model, "best_iteration_") else "epochs"

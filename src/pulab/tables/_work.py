@@ -13,6 +13,7 @@ from pulab.methods import METHODS
 from pulab.metrics import estimate
 from pulab.model_selection import PUStratifiedKFold, logits_of
 from pulab.priors import PriorEstimate
+from pulab.summary import Compared
 from pulab.tables._features import Features
 from pulab.tables._model import takes_gaps
 
@@ -62,7 +63,7 @@ class Choice(NamedTuple):
 
     method: str
     why: str
-    compared: list[dict[str, Any]]
+    compared: list[Compared]
 
 
 class Work:
@@ -105,7 +106,8 @@ class Work:
         """The method with the fewest wrong decisions on held-out rows, by the PU 0-1 risk, and why."""
         rows = self._compared_rows()
         marks = self.labelled[rows]
-        compared: list[dict[str, Any]] = []
+        compared: list[Compared] = []
+        risks: list[float] = []  # may be below zero, which tells methods apart that the summary shows as zero
         for method in AUTO:
             if method == "nnpu-boosting" and not backends():
                 continue
@@ -114,16 +116,16 @@ class Work:
             probability = PUCalibrator(self.prior.prior, self.scenario).fit(scores, marks)(scores)
             told: dict[str, Any] = {"prior": self.prior.prior, "scenario": self.scenario}
             risk = estimate("zero_one_risk", marks, probability > 0.5, **told, n_bootstrap=100)
+            risks.append(risk.value)
             compared.append(
                 {
                     "method": method,
-                    "uncut": risk.value,
                     "risk": max(0.0, risk.value),
                     "interval": np.clip(risk.interval or (0, 1), 0, 1).tolist(),
                     "seconds": time.perf_counter() - start,
                 }
             )
-        best = min(compared, key=lambda item: item.pop("uncut"))
+        best = compared[int(np.argmin(risks))]
         others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
         size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
         low, high = best["interval"]
