@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from pulab.errors import InputError, PriorError, warn
 
-Array = NDArray[Any]
+AnyArray = NDArray[Any]
 Index = NDArray[np.int64]
 SCENARIOS = ("case-control", "single-sample")
 Scenario = Literal["case-control", "single-sample"]
@@ -91,10 +90,10 @@ class Labels:
     """PU labels behind the door: which rows are labelled positive, and what the caller calls the two classes."""
 
     positive: NDArray[np.bool_]
-    classes: Array
+    classes: AnyArray
 
 
-def check_labels(y: Any, n_rows: int, *, classes: Array | None = None, name: str = "y") -> Labels:
+def check_labels(y: Any, n_rows: int, *, classes: AnyArray | None = None, name: str = "y") -> Labels:
     """Read PU labels: {1, 0}, {1, −1}, booleans, a value and NaN/None, or any two classes, the last one positive.
 
     Where ``classes`` is given (labels of a validation set), the same values must mean the same.
@@ -125,7 +124,7 @@ def check_labels(y: Any, n_rows: int, *, classes: Array | None = None, name: str
     return Labels(positive, classes)
 
 
-def _missing(y: Array) -> NDArray[np.bool_]:
+def _missing(y: AnyArray) -> NDArray[np.bool_]:
     if y.dtype.kind == "f":
         return np.isnan(y)
     if y.dtype != object:
@@ -134,7 +133,7 @@ def _missing(y: Array) -> NDArray[np.bool_]:
     return np.array([v is None or type(v).__name__ in ("NAType", "NaTType") or v != v for v in y], dtype=bool)
 
 
-def _classes(values: Array, has_missing: bool) -> Array:
+def _classes(values: AnyArray, has_missing: bool) -> AnyArray:
     """The two classes that the labels stand for, the positive one last."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InputError("y contains infinity. Mark positives with 1 and unlabeled rows with 0.")
@@ -177,70 +176,3 @@ def hold_out(rows: Index, fraction: float, rng: np.random.Generator) -> tuple[In
     out = np.zeros(len(rows), dtype=bool)
     out[rng.permutation(len(rows))[:n_out]] = True
     return rows[~out], rows[out]
-
-
-@dataclass(frozen=True)
-class Scaler:
-    """Standardise features (images: channels) by the training rows, in float64; outliers stop at ±20 deviations."""
-
-    unit: NDArray[
-        np.float64
-    ]  # the largest value there is: squares of what is divided by it can neither over- nor underflow
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    LIMIT = 20.0
-
-    @classmethod
-    def fit(cls, X: Any, rows: Index) -> "Scaler":
-        """Mean and standard deviation over these rows. Sparse features are scaled but not centred: zeros stay zeros."""
-        unit, center, scale = _sparse_moments(X[rows]) if sparse.issparse(X) else _moments(X, rows)
-        # A constant's deviation is rounding noise, not 0: such a feature carries nothing, leave it at 0.
-        constant = scale <= 1e-12 * np.abs(center)
-        return cls(unit, center, np.where(constant, 1.0, scale))
-
-    def __call__(self, X: Any, dtype: Any) -> Any:
-        if sparse.issparse(X) and not self.center.any():
-            scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
-            scaled.data = np.clip(
-                scaled.data / self.unit[scaled.indices] / self.scale[scaled.indices], -self.LIMIT, self.LIMIT
-            )
-            return scaled.astype(dtype)
-        out = np.empty(X.shape, dtype=dtype)
-        for block in _blocks(np.arange(X.shape[0]), X):
-            out[block] = np.clip((_dense(X[block]) / self.unit - self.center) / self.scale, -self.LIMIT, self.LIMIT)
-        return out
-
-
-def _moments(X: Array, rows: Index) -> tuple[Array, Array, Array]:
-    axes = (0, *range(2, X.ndim))
-    count = len(rows) * math.prod(X.shape[2:])
-    peaks = [np.abs(_dense(X[block])).max(axis=axes, keepdims=True)[0] for block in _blocks(rows, X)]
-    unit = _no_zeros(np.max(peaks, axis=0))
-
-    def mean(power: int, center: Any = 0.0) -> Any:
-        terms = (_dense(X[block]) / unit - center for block in _blocks(rows, X))
-        return sum((term**power).sum(axis=axes, keepdims=True)[0] for term in terms) / count
-
-    center = mean(1)
-    return unit, center, np.sqrt(mean(2, center))
-
-
-def _sparse_moments(X: Any) -> tuple[Array, Array, Array]:
-    unit = _no_zeros(abs(X).max(axis=0).toarray().ravel().astype(np.float64))
-    squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, minlength=X.shape[1])
-    return unit, np.zeros(1), np.sqrt(squares / X.shape[0])
-
-
-def _no_zeros(values: Array) -> Array:
-    return np.where(values == 0, 1.0, values)
-
-
-def _blocks(rows: Index, X: Any) -> list[Index]:
-    """The rows in pieces of some 32 MiB each: no second copy of X in float64."""
-    at_once = max(1, 2**22 // math.prod(X.shape[1:]))
-    return np.array_split(rows, math.ceil(len(rows) / at_once))
-
-
-def _dense(block: Any) -> NDArray[np.float64]:
-    return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)

@@ -20,10 +20,10 @@ from typing import Any
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pulab import __version__
-from pulab._validation import Scaler
+from pulab._scaling import Scaler
+from pulab._validation import AnyArray
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, in_one_line
 from pulab.methods import METHODS
@@ -31,7 +31,6 @@ from pulab.methods import METHODS
 FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
 OURS = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")  # files of a model
-Array = NDArray[Any]
 
 # What skrub's preprocessing of tables and the usual base learners are made of, beyond the types of numpy, scipy and
 # scikit-learn that skops knows. None of them runs code when it is loaded; trees are looked through before use.
@@ -259,7 +258,7 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
 class Content:
     """Values as JSON, and the arrays and files that it points to."""
 
-    arrays: dict[str, Array] = field(default_factory=dict)
+    arrays: dict[str, AnyArray] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
     def pack(self, value: Any) -> Any:
@@ -291,7 +290,7 @@ class Content:
         return name
 
 
-def _pack_array(content: Content, value: Array) -> Any:
+def _pack_array(content: Content, value: AnyArray) -> Any:
     if value.dtype.kind in "OUS":
         return {"values": value.tolist(), "kind": value.dtype.kind}
     name = f"array-{len(content.arrays)}"
@@ -299,7 +298,7 @@ def _pack_array(content: Content, value: Array) -> Any:
     return name
 
 
-def _unpack_array(content: Content, inner: Any, module: Any) -> Array:
+def _unpack_array(content: Content, inner: Any, module: Any) -> AnyArray:
     if isinstance(inner, str):
         return content.arrays[inner]
     return np.array(inner["values"], dtype=object if inner["kind"] == "O" else None)
@@ -345,7 +344,7 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     return value
 
 
-def _network(classifier: Any, state: dict[str, Array]) -> Any:
+def _network(classifier: Any, state: dict[str, AnyArray]) -> Any:
     """The classifier's network with these weights. Our own is made without memory first: a file may lie about sizes."""
     import torch
 
@@ -432,7 +431,7 @@ def _check_trees(value: Any) -> None:
             _check_trees(item)
 
 
-def _check_nodes(left: Array, right: Array, feature: Array, is_leaf: Array, n_features: int | None) -> None:
+def _check_nodes(left: AnyArray, right: AnyArray, feature: AnyArray, is_leaf: AnyArray, n_features: int | None) -> None:
     inner = np.flatnonzero(~is_leaf)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not ((child > inner) & (child < len(left))).all():

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from pulab import JointPUClassifier, NNPUClassifier, PNClassifier, PulabWarning
-from pulab._validation import Scaler
+from pulab._scaling import Scaler
 from pulab.methods import METHODS
 from tests.conftest import Blobs
 

@@ -161,6 +161,7 @@ def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
     customers = Customers(400)
     steps: list[str] = []
     model = fit_table(customers.frame, "churned", prior=0.3, on_step=lambda text, done, total: steps.append(text))
+    assert complete(model.summary) == model.summary
     chosen = model.summary["method"]
     risks = {item["method"]: item["risk"] for item in chosen["compared"]}
     assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}
@@ -189,7 +190,7 @@ class NeedsNoPrior(ClassifierMixin, BaseEstimator):
 def test_a_method_that_needs_no_prior_is_never_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{__name__}.NeedsNoPrior"
     monkeypatch.setitem(METHODS, "free", Method(path, "", "", needs_prior=False, is_network=False))
-    monkeypatch.setattr("pulab.tables._work.AUTO", ("elkan-noto", "free"))
+    monkeypatch.setattr("pulab.tables._crossfit.AUTO", ("elkan-noto", "free"))
     summary = fit_table(Customers(200).frame.select("age", "spent", "churned"), "churned", prior=0.3).summary
     assert [item["method"] for item in summary["method"]["compared"]] == ["elkan-noto", "free"]
     assert not any("prior" in text for text in summary["warnings"])
@@ -222,7 +223,7 @@ def test_prior_is_estimated() -> None:
         ({}, {"label": "zzz"}, "It has: 'customer', 'age'"),
         ({}, {"id": "custmer"}, "for the id. Did you mean 'customer'"),
         ({}, {"id": "plan"}, "ids must be different, but 200 rows of column 'plan' share theirs"),
-        ({}, {"id": "age"}, "rows without an id"),
+        ({}, {"id": "age"}, "rows have no id"),
         ({}, {"id": "churned"}, "both the label and the id"),
         ({"score": 1}, {"id": "score"}, "ids must be different"),
         ({"churned": 0}, {}, "no row of column 'churned' is a known positive"),

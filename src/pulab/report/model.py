@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pulab.report import _words, plots
+from pulab.report import _format, plots
+from pulab.report._format import Range, count, decimal, finite, limits, percent, span
 from pulab.report._page import render
-from pulab.report._words import Range, count, decimal, finite, limits, percent, span
 from pulab.report.plots import Plot, Reading, Scale, Track
 from pulab.summary import Column, Curve, Distributions, Feature, Metric, Prior, ReviewPoint, Summary, complete
 
@@ -29,7 +29,7 @@ def model_page(summary: Mapping[str, Any]) -> str:
     page = render(
         "model.html.j2",
         s=s,
-        words=_words,
+        format=_format,
         facts=_facts(s, points),
         hundred=_hundred(s["prior"]),
         prior_chart=_prior_chart(s["prior"]),
@@ -139,7 +139,7 @@ def _kinds(columns: list[Column]) -> str:
 
 
 def _tick(share: float) -> str:
-    return f"{100 * share:g}{_words.UNIT}"
+    return f"{100 * share:g}{_format.UNIT}"
 
 
 # The share of positives -----------------------------------------------------------------------------------------------

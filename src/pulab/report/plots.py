@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pulab.report._words import Range, finite, limits
+from pulab.report._format import Range, finite, limits
 
 Tick = tuple[float, str]
 
