@@ -47,7 +47,7 @@ def test_every_method_comes_back_as_it_was(key: str, tmp_path: Path) -> None:
 def test_labels_that_are_words_and_other_learners(tmp_path: Path) -> None:
     words = np.where(BLOBS.s == 1, "yes", "no").astype(object)
     base = HistGradientBoostingClassifier(max_iter=5)
-    with pytest.warns(UserWarning, match="taking 'yes'"):
+    with pytest.warns(UserWarning, match="'yes' is taken as the label"):
         model = BaggingPUClassifier(base, n_estimators=2, prior=0.4, random_state=0).fit(BLOBS.X, words)
     again = load_model(save_model(model, tmp_path / "model"))
     assert set(again.predict(BLOBS.X)) == {"yes", "no"}

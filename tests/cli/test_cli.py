@@ -253,7 +253,7 @@ def test_a_run_goes_on_where_it_was(
     assert [row["seed"] for row in whole] == [0, 1, 2]
     code, _, err = command(monkeypatch, capsys, *words)
     assert (code, len(rows.read_text().splitlines())) == (0, 3)
-    assert "3 of 3 runs are done already" in err
+    assert "3 of 3 runs are already done" in err
     show = ("bench", "show", "smoke", "--rows", str(tmp_path))
     assert command(monkeypatch, capsys, *show)[2] == ""
     rows.write_text("".join(json.dumps(row | {"versions": {"pulab": "0.0.1"}}) + "\n" for row in whole))
@@ -266,7 +266,7 @@ def test_a_run_goes_on_where_it_was(
     with pytest.warns(UserWarning, match="is no row"), pytest.warns(UserWarning, match="1 rows .* other defaults"):
         code, _, err = command(monkeypatch, capsys, *words)
     assert code == 0
-    assert "1 of 3 runs are done already" in err
+    assert "1 of 3 runs are already done" in err
     with pytest.warns(UserWarning, match="is no row"):
         found = rows_of(specs, tmp_path)
     for row, before in zip(found, whole, strict=True):

@@ -90,7 +90,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
         (("rank", str(tmp_path / "mine"), table), "holds no model"),
         (("report", str(tmp_path / "mine")), "holds no model"),
         (("prior", table, "--label", "plan"), "--positive"),
-        (("score", str(tmp_path / "mine"), table, "--out", table), "write over what is read"),
+        (("score", str(tmp_path / "mine"), table, "--out", table), "would overwrite the input"),
         (("score", str(tmp_path / "mine"), table, "--out", str(tmp_path / "pipe.csv")), "must be a file"),
         (("fit", table, "--label", "churned", "--out", str(tmp_path / ("x" * 250))), "cannot be made"),
         (("fit", table, "--label", "churned", "--out", str(tmp_path / "model.json" / "in")), "must lie in one that is"),

@@ -164,9 +164,9 @@ def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
 
 
 def test_words_that_sort_the_wrong_way_are_pointed_out(blobs: Blobs) -> None:
-    with pytest.raises(ValueError, match="'unlabeled ', which does not sound like it"):
+    with pytest.raises(ValueError, match="known positives, but here that is 'unlabeled '"):
         make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "positive", "unlabeled "))
-    with pytest.warns(PulabWarning, match="taking 'ok' for the label of the known positives"):
+    with pytest.warns(PulabWarning, match="'ok' is taken as the label of the known positives"):
         make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "fraud", "ok"))
     with pytest.raises(ValueError, match="mixes words and numbers"):
         make("nnpu").fit(blobs.X, mixed(blobs.s))

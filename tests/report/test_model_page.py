@@ -242,10 +242,10 @@ def test_the_headline() -> None:
     assert "From 312 known positives and 48,210 unlabeled rows: about 21 % of all rows are positive." in page
     # 0.21 of 48,522 rows are 10,190; 312 of them are known.
     assert "Positive means churned = 1. About 9,900 positives (7,900 to 12,000) are still hidden" in page
-    assert "The first 100 candidates are right about 98 times of 100." in page
+    assert "The first 100 candidates are right about 98 times out of 100." in page
     assert "The estimators agree." in page
     assert "Calling every row negative gives 79 %." in page
-    for heading in ("How many positives", "How far down", "first candidates", "How good", "What the model goes by"):
+    for heading in ("How many positives", "How far down", "first candidates", "How good", "Which columns matter"):
         assert heading in page
     assert "nnpu-boosting0.1040.087 to 0.1243.2" in re.sub(" (?!to)(?<!to )", "", page)  # risk, interval, seconds
 
