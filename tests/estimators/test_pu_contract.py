@@ -139,7 +139,7 @@ def test_global_state_is_left_alone(blobs: Blobs) -> None:
     assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
 
 
-@pytest.mark.filterwarnings("ignore:taking:pulab.PulabWarning")
+@pytest.mark.filterwarnings("ignore:.*is taken as the label:pulab.PulabWarning")
 def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
     pl = pytest.importorskip("polars")
     s = blobs.s

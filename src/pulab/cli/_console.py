@@ -65,15 +65,16 @@ def progress(description: str, total: int) -> Iterator[Any]:
 
 
 def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
-    start = time.perf_counter()
-    done, printed, then = 0.0, 0, start
+    """A line a minute, and one at the end."""
+    start = printed = time.perf_counter()
+    done = 0.0
 
     def advance(more: float) -> None:
-        nonlocal done, printed, then
+        nonlocal done, printed
         done += more
-        twentieths, now = int(20 * done / total + 1e-6), time.perf_counter()
-        if (twentieths > printed and (now - then > 5 or twentieths == 20)) or (done > 0 and now - then > 60):
-            printed, then, took = twentieths, now, now - start
+        now = time.perf_counter()
+        if done > 0 and (now - printed > 60 or done > total - 1e-6):
+            printed, took = now, now - start
             left = max(0.0, took * (total - done) / done)
             note(f"{description}: {int(done + 1e-6)} of {total}, {took:.0f} s, about {left:.0f} s left")
 
@@ -87,15 +88,6 @@ def steps() -> Iterator[Any]:
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         bar = bars.add_task("", total=None)
         yield lambda text, done, total: bars.update(bar, description=text, completed=done, total=total or None)
-
-
-@contextmanager
-def counter(description: str) -> Iterator[Any]:
-    """A counter on stderr, for an unknown total."""
-    columns = [TextColumn("{task.completed:,.0f} {task.description}"), TimeElapsedColumn()]
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
-        bar = bars.add_task(description, total=None)
-        yield lambda done: bars.advance(bar, done)
 
 
 def check_file(path: Path) -> None:

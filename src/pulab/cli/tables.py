@@ -89,8 +89,8 @@ def score(
     _check_apart(out, model, table)
     check_target(out)
     fitted = TableModel.load(model)
-    with console.counter("rows scored") as count:
-        n_rows = fitted.score_file(table, out, count)
+    with console.steps() as step:
+        n_rows = fitted.score_file(table, out, lambda n: step(f"{n:,} rows scored", 0, 0))
     has_id = fitted.id is None or fitted.id in next(batches(out)).columns
     note = "" if has_id else f" in the order of {table.name}, which has no column {fitted.id!r}"
     console.note(f"wrote {out}: {n_rows:,} rows{note}")

@@ -47,13 +47,8 @@ class Kind(NamedTuple):
     note: str = ""
 
 
-TYPED: dict[Any, str] = {
-    pl.Boolean: "boolean",
-    pl.Time: "time",
-    pl.Date: "date",
-    pl.Datetime: "date",
-    pl.Duration: "number",
-}
+TYPED: dict[Any, str] = {pl.Boolean: "boolean", pl.Time: "time", pl.Date: "date", pl.Datetime: "date"}
+TYPED[pl.Duration] = "number"
 COUNTER = Kind(LEFT_OUT, note="it numbers the rows")
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,17 +33,15 @@ class Views:
 
     def __init__(self, features: Features, numbers: Single) -> None:
         self.features, self.numbers = features, numbers
-        self._filled: Single | None = None
 
+    @cached_property
     def filled(self) -> Single:
         """Without missing values."""
-        if self._filled is None:
-            self._filled = self.features.filled(self.numbers)
-        return self._filled
+        return self.features.filled(self.numbers)
 
     def of(self, method: str) -> Single:
         """As this method takes them."""
-        return self.numbers if self.takes_gaps(method) else self.filled()
+        return self.numbers if self.takes_gaps(method) else self.filled
 
     def takes_gaps(self, method: str) -> bool:
         """Whether this method takes NaN for a missing number."""
@@ -131,8 +130,8 @@ class CrossFit:
         low, high = best["interval"]
         why = (
             f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk (estimated share of wrong "
-            f"decisions), {best['risk']:.3f}, between {low:.3f} and {high:.3f}. The lowest of {len(compared)} risks is "
-            f"rather too low. The others: {others}."
+            f"decisions), {best['risk']:.3f}, between {low:.3f} and {high:.3f}. The lowest of {len(compared)} estimates "
+            f"tends to be too low. The others: {others}."
         )
         return Choice(best["method"], why, compared)
 

@@ -134,4 +134,4 @@ def _prior(prior: float | str, X: Views, data: TableData, scenario: str, seed: i
     on_step("estimating the share of positives", 0, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PulabWarning)  # the summary has them
-        return estimate_prior(X.filled(), data.labelled.astype(int), scenario=scenario, random_state=seed)
+        return estimate_prior(X.filled, data.labelled.astype(int), scenario=scenario, random_state=seed)

@@ -93,7 +93,7 @@ class TableModel:
             for scored in self.score_batches(table):
                 write(scored)
                 n_rows += scored.height
-                on_rows(scored.height)
+                on_rows(n_rows)
         return n_rows
 
     def rank(self, table: Any, top: int = 100) -> pl.DataFrame:
@@ -205,10 +205,5 @@ def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
     """Two frames side by side. The second loses columns that the first has; names of results are changed."""
     taken = {"rank", *head.columns}
     same = [name for name in rest.columns if name in head.columns and name not in RESERVED]
-    renamed: dict[str, str] = {}
-    for name in (name for name in rest.columns if name in taken and name not in same):
-        other = name
-        while other in taken or other in rest.columns or other in renamed.values():
-            other += " (in the table)"
-        renamed[name] = other
+    renamed = {name: f"{name} (in the table)" for name in rest.columns if name in taken and name not in same}
     return pl.concat([head, rest.drop(same).rename(renamed)], how="horizontal")

@@ -56,7 +56,7 @@ def summarise(
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
-    bias = evaluate.labelling_bias(X.filled(), labelled, of_unlabeled, rng)
+    bias = evaluate.labelling_bias(X.filled, labelled, of_unlabeled, rng)
     warnings = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
     warnings += _misread(data, X.features)
     warnings += evaluate.oddities(labelled, held_out.scores, probability, prior, scenario, important)
