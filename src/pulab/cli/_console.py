@@ -46,6 +46,16 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
     out.print(table)
 
 
+def print_records(records: Sequence[dict[str, Any]], titles: dict[str, str], as_json: bool) -> None:
+    """Print records as JSON, or as a table of the fields that have a title."""
+    if as_json:
+        print_json(records)
+        return
+    words = {True: "yes", False: "no"}
+    lines = [[words[r[name]] if isinstance(r[name], bool) else str(r[name]) for name in titles] for r in records]
+    print_table("", list(titles.values()), lines)
+
+
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Any]:
     """A progress bar on stderr, or a line now and then if stderr is a file. Yields a function to advance it."""

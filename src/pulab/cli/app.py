@@ -86,23 +86,18 @@ def methods(as_json: Json = False) -> None:
     """List the methods."""
     from pulab.methods import METHODS
 
-    if as_json:
-        console.print_json(
-            [
-                {
-                    "key": key,
-                    "class": f"pulab.{m.class_name}",
-                    "needs_prior": m.needs_prior,
-                    "reference": m.reference,
-                    "summary": m.summary,
-                }
-                for key, m in METHODS.items()
-            ]
-        )
-        return
-    # A terminal is too narrow for the references. --json has them.
-    lines = [[key, m.class_name, "yes" if m.needs_prior else "no", m.summary] for key, m in METHODS.items()]
-    console.print_table("", ["key", "class", "prior?", "what it does"], lines)
+    records = [
+        {
+            "key": key,
+            "class": f"pulab.{m.class_name}",
+            "needs_prior": m.needs_prior,
+            "reference": m.reference,
+            "summary": m.summary,
+        }
+        for key, m in METHODS.items()
+    ]
+    titles = {"key": "key", "class": "class", "needs_prior": "prior?", "summary": "what it does"}
+    console.print_records(records, titles, as_json)
 
 
 @app.command()
@@ -110,18 +105,12 @@ def datasets(as_json: Json = False) -> None:
     """List the data sets and whether they are on this machine."""
     from pulab.datasets import DATASETS
 
-    if as_json:
-        console.print_json(
-            [
-                {"key": key, "summary": d.summary, "positive": d.positive, "on_this_machine": d.on_this_machine}
-                for key, d in DATASETS.items()
-            ]
-        )
-        return
-    lines = [
-        [key, d.summary, d.positive, "yes" if d.on_this_machine else "to be downloaded"] for key, d in DATASETS.items()
+    records = [
+        {"key": key, "summary": d.summary, "positive": d.positive, "on_this_machine": d.on_this_machine}
+        for key, d in DATASETS.items()
     ]
-    console.print_table("", ["key", "what", "positive", "here?"], lines)
+    titles = {"key": "key", "summary": "what", "positive": "positive", "on_this_machine": "on this machine?"}
+    console.print_records(records, titles, as_json)
 
 
 @app.command()
@@ -170,13 +159,10 @@ def bench_list(as_json: Json = False) -> None:
     """List the recipes."""
     from pulab.bench import RECIPES
 
-    recipes = [
+    records = [
         {"recipe": name, "runs": len(make()), "what": (make.__doc__ or "").strip()} for name, make in RECIPES.items()
     ]
-    if as_json:
-        console.print_json(recipes)
-    else:
-        console.print_table("", ["recipe", "runs", "what"], [list(map(str, recipe.values())) for recipe in recipes])
+    console.print_records(records, {name: name for name in records[0]}, as_json)
 
 
 @bench.command("run")

@@ -130,8 +130,8 @@ class CrossFit:
         low, high = best["interval"]
         why = (
             f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk (estimated share of wrong "
-            f"decisions), {best['risk']:.3f}, between {low:.3f} and {high:.3f}. The lowest of {len(compared)} estimates "
-            f"tends to be too low. The others: {others}."
+            f"decisions), {best['risk']:.3f}, between {low:.3f} and {high:.3f}. The lowest of {len(compared)} such "
+            f"estimates tends to be too low. The others: {others}."
         )
         return Choice(best["method"], why, compared)
 
