@@ -61,9 +61,9 @@ def test_label_columns_that_need_no_explanation(values: list[Any]) -> None:
     ],
 )
 def test_label_columns_that_do(values: list[Any], message: str) -> None:
-    with pytest.raises(InputError, match=message) as told:
+    with pytest.raises(InputError, match=message) as error:
         read_labels(pl.Series("label", values))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_value_that_is_named_marks_the_positives() -> None:
@@ -119,9 +119,9 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
 def test_broken_files_get_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
-    with pytest.raises((DataFormatError, InputError), match=message) as told:
+    with pytest.raises((DataFormatError, InputError), match=message) as error:
         read_table(path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_quoted_fields_may_hold_anything(tmp_path: Path) -> None:

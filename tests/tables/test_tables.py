@@ -31,7 +31,7 @@ def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: Ta
     """Of new rows from the same place, by true labels, against what the summary says without any."""
     new = Customers(4000, seed=1)
     scored = model.score(new.frame.drop("churned"))
-    told = {item["name"]: item for item in model.summary["metrics"]}
+    metrics = {item["name"]: item for item in model.summary["metrics"]}
     truth = {
         "precision": precision_score(new.y, scored["decision"]),
         "recall": recall_score(new.y, scored["decision"]),
@@ -39,7 +39,7 @@ def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: Ta
     }
     assert truth["roc_auc"] > 0.93
     for name, value in truth.items():
-        assert abs(told[name]["value"] - value) < 0.06
+        assert abs(metrics[name]["value"] - value) < 0.06
     assert abs(scored["probability"].mean() - customers.prior) < 0.03
     assert 0 <= scored["probability"].min() <= scored["probability"].max() <= 1
     certain = scored["probability"].to_numpy() > 0.8
@@ -47,14 +47,14 @@ def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: Ta
 
 
 def test_candidates_are_unlabeled_and_mostly_right(customers: Customers, model: TableModel) -> None:
-    found = model.candidates
-    rows = np.array([int(name.removeprefix("c-")) for name in found["customer"]])
+    candidates = model.candidates
+    rows = np.array([int(name.removeprefix("c-")) for name in candidates["customer"]])
     assert not customers.s[rows].any()
-    assert found["rank"].to_list() == list(range(1, found.height + 1))
-    assert found["probability"].is_sorted(descending=True)
+    assert candidates["rank"].to_list() == list(range(1, candidates.height + 1))
+    assert candidates["probability"].is_sorted(descending=True)
     assert customers.y[rows[:50]].mean() > 0.9
-    said = next(item for item in model.summary["review"] if item["k"] >= 100)
-    assert abs(said["precision"] - customers.y[rows[: said["k"]]].mean()) < 0.15
+    point = next(item for item in model.summary["review"] if item["k"] >= 100)
+    assert abs(point["precision"] - customers.y[rows[: point["k"]]].mean()) < 0.15
 
 
 def test_summary_says_what_was_learned(model: TableModel) -> None:
@@ -165,8 +165,10 @@ def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
     chosen = model.summary["method"]
     risks = {item["method"]: item["risk"] for item in chosen["compared"]}
     assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}
-    told = {item["name"]: item["value"] for item in model.summary["metrics"]}
-    assert risks[chosen["key"]] == pytest.approx(1 - told["accuracy"], abs=1e-4)  # what is chosen is what is delivered
+    metrics = {item["name"]: item["value"] for item in model.summary["metrics"]}
+    assert risks[chosen["key"]] == pytest.approx(
+        1 - metrics["accuracy"], abs=1e-4
+    )  # what is chosen is what is delivered
     assert f"auto chose {chosen['key']}" in chosen["why"]
     assert any("joint: fit 5 of 5" in text for text in steps)
     truth = (model.score(customers.frame)["decision"].to_numpy() != customers.y).mean()
@@ -210,10 +212,12 @@ def test_prior_is_estimated() -> None:
     customers = Customers(1500)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it doubts itself is tested with the priors
-        found = estimate_table_prior(customers.frame, "churned")
-    assert found.details["rows"] == f"{customers.s.sum():,} labelled (churned = 1), {(~customers.s).sum():,} unlabeled"
-    assert abs(found.prior - 0.3) < 0.08
-    assert set(found.details["methods"]) >= {"dedpul", "bbe"}
+        estimate = estimate_table_prior(customers.frame, "churned")
+    assert (
+        estimate.details["rows"] == f"{customers.s.sum():,} labelled (churned = 1), {(~customers.s).sum():,} unlabeled"
+    )
+    assert abs(estimate.prior - 0.3) < 0.08
+    assert set(estimate.details["methods"]) >= {"dedpul", "bbe"}
 
 
 @pytest.mark.parametrize(
@@ -238,9 +242,9 @@ def test_prior_is_estimated() -> None:
 )
 def test_bad_input_gets_one_line(change: dict[str, Any], options: dict[str, Any], message: str) -> None:
     frame = Customers(200).frame.with_columns(**{name: pl.lit(value) for name, value in change.items()})
-    with pytest.raises((InputError, PriorError), match=message) as told:
+    with pytest.raises((InputError, PriorError), match=message) as error:
         fit_table(frame, **{"label": "churned", "method": "elkan-noto", "prior": 0.3, **options})
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_table_with_nothing_to_learn_from() -> None:
@@ -272,17 +276,17 @@ def test_stability_is_the_share_of_models_that_put_a_row_among_the_first() -> No
 
 def test_of_a_tie_only_a_part_is_found() -> None:
     positive, ranked = np.array([1.0, 1.0, 1.0, 0.0]), np.array([2.0, 1.0, 1.0, 1.0, 0.0])
-    found = [_share_found(positive, ranked, k) for k in (1, 2, 4, 5)]
-    np.testing.assert_allclose(found, [0, 0.25, 0.75, 1])
+    shares = [_share_found(positive, ranked, k) for k in (1, 2, 4, 5)]
+    np.testing.assert_allclose(shares, [0, 0.25, 0.75, 1])
 
 
 def test_figures_stay_within_their_bounds() -> None:
     """The estimates may leave 0 and 1; what they stand for cannot."""
     model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.75)  # far too high
-    told = {item["name"]: item for item in model.summary["metrics"]}
+    metrics = {item["name"]: item for item in model.summary["metrics"]}
     for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
-        low, high = told[name]["between"] or (0, 1)  # none where all of it is above 1
-        assert 0 <= low <= told[name]["value"] <= high <= 1
+        low, high = metrics[name]["between"] or (0, 1)  # none where all of it is above 1
+        assert 0 <= low <= metrics[name]["value"] <= high <= 1
     assert any("none can be above 1" in text for text in model.summary["warnings"])
     assert len(repr(model)) < 200
 

@@ -50,10 +50,10 @@ def _round_logs(low: float, high: float, most: int) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for leading in ((1, 2, 5), (1, 3), (1,)):
         values = [float(f"{digit}e{power}") for power in powers for digit in leading]
-        found = [value for value in values if low <= value <= high]
-        if len(found) <= most:
+        inside = [value for value in values if low <= value <= high]
+        if len(inside) <= most:
             break
-    return found[:: -(-len(found) // most) or 1]
+    return inside[:: -(-len(inside) // most) or 1]
 
 
 def round_up(value: float) -> float:
