@@ -166,9 +166,7 @@ def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
     risks = {item["method"]: item["risk"] for item in chosen["compared"]}
     assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}
     metrics = {item["name"]: item["value"] for item in model.summary["metrics"]}
-    assert risks[chosen["key"]] == pytest.approx(
-        1 - metrics["accuracy"], abs=1e-4
-    )  # what is chosen is what is delivered
+    assert risks[chosen["key"]] == pytest.approx(1 - metrics["accuracy"], abs=1e-4)
     assert f"auto chose {chosen['key']}" in chosen["why"]
     assert any("joint: fit 5 of 5" in text for text in steps)
     truth = (model.score(customers.frame)["decision"].to_numpy() != customers.y).mean()

@@ -153,9 +153,10 @@ def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
         read = _typed_as_kind(values, column.kind)
     unread = values.filter(read.is_null() & values.is_not_null())
     if len(unread):
+        wanted = PLURAL.get(column.form, PLURAL[column.kind])
         raise InputError(
-            f"column {column.name!r} of {where} must hold {PLURAL[column.form or column.kind]}, as in training, got "
-            f"{str(unread[0])!r}. Correct it, or fit again with such values."
+            f"column {column.name!r} of {where} must hold {wanted}, as in training, got {str(unread[0])!r}. "
+            "Correct it, or fit again with such values."
         )
     if column.kind == "number":
         read = read.set(~read.is_finite(), None)
