@@ -1,6 +1,6 @@
-"""Write the tables of README.md and docs/ from their sources: committed rows and the registry of methods.
+"""Write the tables of README.md and docs/ from the committed rows and the registry of methods.
 
-Run after either has changed: python docs/render.py. A test fails where a table is not what this would write.
+Run it when either has changed: python docs/render.py. A test fails if a table differs from what this script writes.
 """
 
 import re
@@ -35,27 +35,27 @@ def classifiers() -> str:
 
 
 def guide() -> str:
-    """What the registry knows of each method that a reader has to choose by, and where there are rows of it."""
+    """What the registry says about each method, and the pages with rows of it."""
     pages = _methods_by_page()
     lines = []
     for key, m in METHODS.items():
-        told = [
+        needs = [
             *(["the prior"] if m.needs_prior else []),
             *(["known negatives and their share"] if m.needs_negatives else []),
             *(["all true labels"] if m.learns_from_truth else []),
         ]
         learner = "network" if m.is_network else "for tables"
-        measured = [f"[{page}]({page}.md)" for page, found in pages.items() if key in found] or ["nothing yet"]
+        measured = [f"[{page}]({page}.md)" for page, keys in pages.items() if key in keys] or ["nothing yet"]
         link = f"[{m.class_name}](#pulab.{m.class_name})"
-        lines.append([f"`{key}`", link, learner, ", ".join(told) or "–", ", ".join(measured)])
-    return markdown(["key", "class", "learner", "must be told", "measured in"], lines)
+        lines.append([f"`{key}`", link, learner, ", ".join(needs) or "–", ", ".join(measured)])
+    return markdown(["key", "class", "learner", "needs", "measured in"], lines)
 
 
 def _methods_by_page() -> dict[str, set[str]]:
-    """Of which methods there are rows in the folder that has a page's name."""
+    """The methods that have rows in the results folder with the name of the page."""
     names = sorted(page.stem for page in (ROOT / "docs").glob("*.md"))
-    rows = {name: read_rows(sorted((committed_rows() / name).glob("*.jsonl"))) for name in names}
-    return {name: {row["method"] for row in found if "method" in row} for name, found in rows.items()}
+    rows_by_page = {name: read_rows(sorted((committed_rows() / name).glob("*.jsonl"))) for name in names}
+    return {name: {row["method"] for row in rows if "method" in row} for name, rows in rows_by_page.items()}
 
 
 def defaults(metric: str = "test_error") -> str:
@@ -65,36 +65,36 @@ def defaults(metric: str = "test_error") -> str:
 def paper_table(table: int) -> str:
     cells = table_cells(table)
     rows = rows_of(table_runs(table), committed_rows())
-    found = [result for result in results(cells, rows) if result.n]
-    return _noted(markdown(HEADER, as_lines(found)), found)
+    with_rows = [result for result in results(cells, rows) if result.n]
+    return _noted(markdown(HEADER, as_lines(with_rows)), with_rows)
 
 
 def other_encoder(features: str) -> str:
-    """What Tables 1 to 3 say of texts with another encoder than the one they show."""
-    found: list[Result] = []
+    """The lines of Tables 1 to 3 for texts, with another encoder."""
+    with_rows: list[Result] = []
     for table in (1, 2, 3):
         cells = [cell for cell in table_cells(table, features=features) if cell.dataset in TEXTS]
         rows = rows_of(table_runs(table, features=features), committed_rows())
-        found += [result for result in results(cells, rows) if result.n]
-    lines = [[f"Table {result.table}", *line] for result, line in zip(found, as_lines(found), strict=True)]
-    return _noted(markdown(["", *HEADER], lines), found)
+        with_rows += [result for result in results(cells, rows) if result.n]
+    lines = [[f"Table {result.table}", *line] for result, line in zip(with_rows, as_lines(with_rows), strict=True)]
+    return _noted(markdown(["", *HEADER], lines), with_rows)
 
 
-def _noted(table: str, found: list[Result]) -> str:
-    """The table and, where it has other features than the paper's, a word on them."""
-    note = features_note(found)
+def _noted(table: str, shown: list[Result]) -> str:
+    """The table, with a note if its features are not the paper's."""
+    note = features_note(shown)
     return f"{table}\n\n{note}" if note else table
 
 
 def headline() -> str:
     """Table 2 in short: a line per data set."""
-    found = results(table_cells(2), rows_of(table_runs(2), committed_rows()))
-    columns = {(r.method, r.setting): r for r in found}
+    all_results = results(table_cells(2), rows_of(table_runs(2), committed_rows()))
+    columns = {(r.method, r.setting): r for r in all_results}
     lines = []
-    for dataset in dict.fromkeys(r.dataset for r in found):
-        mine = {(r.method, r.setting): r for r in found if r.dataset == dataset}
-        ours = [_short(r) for r in mine.values()]
-        paper = mine["joint", "paper"]
+    for dataset in dict.fromkeys(r.dataset for r in all_results):
+        of_dataset = {(r.method, r.setting): r for r in all_results if r.dataset == dataset}
+        ours = [_short(r) for r in of_dataset.values()]
+        paper = of_dataset["joint", "paper"]
         name = f"{dataset}, {paper.features}" if paper.features else dataset
         lines.append([name, *ours, f"{paper.paper_mean:.2f} ± {paper.paper_std:.2f}"])
     names = [f"`{method}`" + (", tuned" if setting == "tuned" else "") for method, setting in columns]
@@ -119,7 +119,7 @@ def _number(value: float | str) -> str:
 
 
 def goals() -> str:
-    """What the training engine must reach, beside what the rows say."""
+    """The goals of the training engine, and the values in the rows."""
 
     def rows(name: str) -> list[Row]:
         return read_rows([committed_rows() / "performance" / f"{name}.jsonl"])
@@ -136,22 +136,22 @@ def goals() -> str:
         (f"memory beyond the data, {cost['n_u']:,} unlabeled rows", cost["gib_beyond_the_data"], "<=", 2, " GiB"),
     ]
     lines = []
-    for what, value, relation, bound, unit in wanted:
+    for name, value, relation, bound, unit in wanted:
         met = value >= bound if relation == ">=" else value <= bound
         words = {">=": "at least", "<=": "at most"}
-        lines.append([what, f"{words[relation]} {bound}{unit}", f"{value:.3g}{unit}", "met" if met else "**missed**"])
-    return markdown(["", "wanted", "measured", ""], lines)
+        lines.append([name, f"{words[relation]} {bound}{unit}", f"{value:.3g}{unit}", "met" if met else "**missed**"])
+    return markdown(["", "goal", "measured", ""], lines)
 
 
 def whole_trials() -> str:
-    """What becomes of the ratio on CIFAR-10 when a fleet's first epochs and their compiling count, too."""
+    """The ratio on CIFAR-10 if the first epochs of a fleet and their compilation count, too."""
     row = read_rows([committed_rows() / "performance" / "cifar10-gpu.jsonl"])[-1]
     ours = row["warm_up_seconds"] / row["fleet"] + 197 / 200 * row["seconds_a_trial"]
     plain = row["ratio"] * row["seconds_a_trial"]
     return (
-        "These are epochs from the fourth on, after compiling and recording. With what comes before them a trial of "
-        f"200 epochs takes {ours:.1f} s in a fleet of {row['fleet']}, against the plain {plain:.0f} s: "
-        f"{plain / ours:.2f} ×."
+        "These times are for epochs from the fourth on, after compiling and recording. With the first three epochs and "
+        f"the compilation, a trial of 200 epochs takes {ours:.1f} s in a fleet of {row['fleet']}. "
+        f"The plain loop takes {plain:.0f} s: {plain / ours:.2f} ×."
     )
 
 
@@ -160,17 +160,17 @@ def peers() -> str:
     rows = read_rows([committed_rows() / "performance" / "peers.jsonl"])
     lines = []
     for dataset, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
-        mine = [row for row in rows if (row["dataset"], row["method"]) == (dataset, method)]
-        n = len({row["seed"] for row in mine})
+        cell_rows = [row for row in rows if (row["dataset"], row["method"]) == (dataset, method)]
+        n = len({row["seed"] for row in cell_rows})
         cells = []
         for name, form in (("error_told", ".2f"), ("error_alone", ".2f"), ("auc", ".3f"), ("seconds", ".2g")):
             means = {
-                library: sum(row[name] for row in mine if row["library"] == library) / n
+                library: sum(row[name] for row in cell_rows if row["library"] == library) / n
                 for library in ("pulab", "pulearn")
             }
             cells.append(" / ".join(format(value, form) for value in means.values()))
         lines.append([dataset, f"`{method}`", *cells, n])
-    head = ["data set", "method", "error, told the prior, %", "error, not told, %", "AUC", "fit, s", "n"]
+    head = ["data set", "method", "error, prior given, %", "error, prior not given, %", "AUC", "fit, s", "n"]
     return markdown(head, lines)
 
 
@@ -200,7 +200,7 @@ def prior_errors(scenario: str) -> str:
         if scenario == "single-sample":
             errors.append(min(prior_error(rows, method) for method in PULEARN))
         shown = [f"{error:.3f}" for error in errors]
-        counts = [f"{sum(map(told, rows))} of {n}" for told in (_covered, _warned)]
+        counts = [f"{sum(map(test, rows))} of {n}" for test in (_covered, _warned)]
         pure = "yes" if first["pure"] else "no"
         lines.append([dataset, pure, f"{first['prior']:.2f}", rate, first["n_labelled"], *shown, *counts, n])
     best = ["pulearn's best"] if scenario == "single-sample" else []
@@ -209,7 +209,7 @@ def prior_errors(scenario: str) -> str:
 
 
 def prior_methods() -> str:
-    """All methods over all runs of single samples, and over those where the aim applies."""
+    """All methods over all single-sample runs, and over those where the aim applies."""
     rows = [row for row in prior_rows() if row["scenario"] == "single-sample"]
     aimed = [row for row in rows if _aimed_at(row)]
     lines = [[f"`{m}`", f"{prior_error(aimed, m):.3f}", f"{prior_error(rows, m):.3f}"] for m in rows[0]["estimates"]]
@@ -218,7 +218,7 @@ def prior_methods() -> str:
 
 
 def prior_aim() -> str:
-    """What was aimed at, and whether it was reached."""
+    """The aims, and whether they were reached."""
     rows = prior_rows()
     aimed = [row for row in rows if _aimed_at(row) and row["scenario"] == "single-sample"]
     auto, best = prior_error(aimed, "auto"), min(prior_error(aimed, method) for method in PULEARN)
@@ -230,17 +230,18 @@ def prior_aim() -> str:
     others = [row for row in rows if not _aimed_at(row)]
     missed = [row for row in others if not _covered(row) and not _warned(row)]
     where = ", ".join(f"{name} ({n})" for name, n in Counter(row["dataset"] for row in missed).items())
+    reached = {True: "**reached**", False: "**missed**"}
     return "\n".join(
         [
-            f"- Where 50 positives or more are labelled and a pure region exists, `auto` is to err by 0.05 at most: "
-            f"{auto:.3f}, **{'reached' if auto <= 0.05 else 'missed'}** (n = {len(aimed)}). On all data sets but those "
-            f"made to have no such region, whatever the rule says of them: {prior_error(without_rule, 'auto'):.3f} "
-            f"(n = {len(without_rule)}).",
-            f"- It is to err by less there than the best of pulearn's estimators: {auto:.3f} against {best:.3f}, "
-            f"**{'reached' if auto < best else 'missed'}**.",
-            f"- Elsewhere the interval is to hold the truth, or a warning is to be given: so in "
-            f"{len(others) - len(missed)} of {len(others)} runs, **{'missed' if missed else 'reached'}**"
-            + (f"; not so on {where}." if missed else "."),
+            "- With 50 labelled positives or more and a pure region, the mean error of `auto` should be at most 0.05. "
+            f"It is {auto:.3f}, {reached[auto <= 0.05]} (n = {len(aimed)}). On all data sets except those made "
+            f"without a pure region it is {prior_error(without_rule, 'auto'):.3f} (n = {len(without_rule)}); some of "
+            "these have no pure region by the rule.",
+            "- In the same runs the error of `auto` should be below that of pulearn's best estimator: "
+            f"{auto:.3f} against {best:.3f}, {reached[auto < best]}.",
+            "- With fewer labelled positives, or without a pure region, the interval should contain the true prior, or "
+            f"`auto` should warn. This holds in {len(others) - len(missed)} of {len(others)} runs, "
+            f"{reached[not missed]}." + (f" It fails on {where}." if missed else ""),
         ]
     )
 
@@ -263,9 +264,9 @@ def gpu_seconds() -> str:
     for path in sorted((committed_rows() / "paper").glob("*.jsonl")):
         rows = [row for row in read_rows([path]) if row["device"].startswith("cuda")]
         for method in dict.fromkeys(row["method"] for row in rows):
-            mine = [row for row in rows if row["method"] == method]
-            mean = sum(row["seconds"] for row in mine) / len(mine)
-            lines.append([path.stem, f"`{method}`", len(mine), f"{mean:.3g}"])
+            seconds = [row["seconds"] for row in rows if row["method"] == method]
+            mean = sum(seconds) / len(seconds)
+            lines.append([path.stem, f"`{method}`", len(seconds), f"{mean:.3g}"])
     return markdown(["rows", "method", "trials", "seconds a trial"], lines)
 
 
@@ -324,7 +325,7 @@ PRIOR_SPEED = {
 }
 
 TABLES = {
-    "README.md": {"demo": demo, "paper": headline, "methods": methods},
+    "README.md": {"paper": headline, "methods": methods},
     "docs/index.md": {"demo": demo},
     "docs/api.md": {"classifiers": classifiers},
     "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds")},
@@ -357,11 +358,11 @@ TABLES = {
 
 
 def rendered(name: str) -> str:
-    """The text of a page with its tables written anew."""
+    """The text of a page with its tables updated."""
     text = (ROOT / name).read_text(encoding="utf-8")
     for mark, make in TABLES[name].items():
         pattern = rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)"
-        text = re.sub(pattern, lambda found, make=make: f"{found[1]}{make()}\n{found[2]}", text, flags=re.DOTALL)
+        text = re.sub(pattern, lambda match, make=make: f"{match[1]}{make()}\n{match[2]}", text, flags=re.DOTALL)
     return text
 
 

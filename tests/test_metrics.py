@@ -1,4 +1,4 @@
-"""Each figure against the one computed from true labels, by simulation, in both scenarios."""
+"""Each metric against its value by true labels, on simulated data, in both scenarios."""
 
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ PRIOR = 0.3
 
 @lru_cache(maxsize=64)
 def simulate(scenario: str, n: int, seed: int, rate: float = 0.25) -> tuple[NDArray[np.int64], ...]:
-    """Labels, truth and logits; a score that separates the classes well, not wholly."""
+    """Labels, truth and logits. The logits separate the classes well, but not perfectly."""
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < PRIOR).astype(int)
     s = y * (rng.random(n) < rate)
@@ -32,7 +32,7 @@ def population(scenario: str, s: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def truth(name: str, y: NDArray[np.int64], g: NDArray[np.float64]) -> float:
-    """The figure from true labels, by scikit-learn where it has it."""
+    """The metric by true labels, from scikit-learn where it has it."""
     decided = (g > 0).astype(int)
     match name:
         case "accuracy" | "precision" | "recall" | "f1":
@@ -56,15 +56,15 @@ def values_for(name: str, g: NDArray[np.float64]) -> NDArray[np.float64]:
 def test_meets_the_truth_as_the_sample_grows(name: str, scenario: str) -> None:
     errors = []
     for n in (2_000, 200_000):
-        off = []
+        differences = []
         for seed in range(6):
             s, y, g = simulate(scenario, n, seed)
-            found = metrics.METRICS[name].function(s, values_for(name, g), prior=PRIOR, scenario=scenario)
-            there = population(scenario, s)
-            off.append(found - truth(name, y[there], g[there]))
-        errors.append(np.sqrt(np.mean(np.square(off))))
+            value = metrics.METRICS[name].function(s, values_for(name, g), prior=PRIOR, scenario=scenario)
+            rows = population(scenario, s)
+            differences.append(value - truth(name, y[rows], g[rows]))
+        errors.append(np.sqrt(np.mean(np.square(differences))))
     assert errors[1] < 0.015
-    assert errors[1] < errors[0] / 3  # as 1/√n would have it: a tenth
+    assert errors[1] < errors[0] / 3  # 1/√n would give a tenth
 
 
 @pytest.mark.parametrize("scenario", metrics.SCENARIOS)
@@ -72,14 +72,14 @@ def test_precision_of_candidates_is_about_the_unlabeled(scenario: str) -> None:
     s, y, g = simulate(scenario, 200_000, seed=1)
     unlabeled = np.flatnonzero(s == 0)
     top = unlabeled[np.argsort(-g[unlabeled])[:20_000]]
-    found = metrics.precision_at_k(s, g, k=20_000, prior=PRIOR, scenario=scenario)
-    assert found == pytest.approx(y[top].mean(), abs=0.03)
+    precision = metrics.precision_at_k(s, g, k=20_000, prior=PRIOR, scenario=scenario)
+    assert precision == pytest.approx(y[top].mean(), abs=0.03)
     lift = metrics.lift_at_k(s, g, k=20_000, scenario=scenario)
     assert lift == pytest.approx(y[top].mean() / y[unlabeled].mean(), abs=0.1)
 
 
 def test_the_wrong_scenario_is_off() -> None:
-    """One sample taken for two is what rivals get wrong."""
+    """Other libraries make this mistake: they treat a single sample as case-control data."""
     s, y, g = simulate("single-sample", 200_000, seed=0, rate=0.6)
     right = metrics.roc_auc(s, g, prior=PRIOR, scenario="single-sample")
     wrong = metrics.roc_auc(s, g, prior=PRIOR, scenario="case-control")
@@ -91,24 +91,51 @@ def test_intervals_cover_the_truth_and_bands_span_the_priors() -> None:
     covered = 0
     for seed in range(40):
         s, y, g = simulate("single-sample", 4000, seed)
-        found = metrics.estimate(
+        estimate = metrics.estimate(
             "precision", s, g > 0, prior=PRIOR, prior_interval=(0.25, 0.35), scenario="single-sample", n_bootstrap=100
         )
-        assert found.band is not None
-        assert found.interval is not None
+        assert estimate.band is not None
+        assert estimate.interval is not None
         at_low = metrics.precision(s, g > 0, prior=0.25, scenario="single-sample")
         at_high = metrics.precision(s, g > 0, prior=0.35, scenario="single-sample")
-        assert found.band == pytest.approx((at_low, at_high))
-        covered += found.interval[0] <= with_truth.precision_score(y, g > 0) <= found.interval[1]
-    assert covered >= 34  # 95 % of 40 is 38; the truth has a little noise of its own
+        assert estimate.band == pytest.approx((at_low, at_high))
+        covered += estimate.interval[0] <= with_truth.precision_score(y, g > 0) <= estimate.interval[1]
+    assert covered >= 34  # 95 % of 40 is 38; the truth is a little noisy too
+
+
+def test_case_control_samples_are_drawn_again_part_by_part() -> None:
+    """P and U each keep their size. In a single sample the number of labelled rows varies by chance."""
+    rng = np.random.default_rng(0)
+    s, values = np.repeat([1, 0], [100, 900]), rng.normal(size=1000)
+
+    def interval(metric: object, scenario: str) -> tuple[float, float]:
+        estimate = metrics.estimate(metric, s, values, prior=PRIOR, scenario=scenario, n_bootstrap=1000).interval
+        assert estimate is not None
+        return estimate
+
+    def n_labelled(s: NDArray[np.int64], values: NDArray[np.float64], **_: object) -> float:
+        return float(s.sum())
+
+    assert interval(n_labelled, "case-control") == (100, 100)
+    low, high = interval(n_labelled, "single-sample")
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(1000 * 0.1 * 0.9), rel=0.15)
+    for mark in (0, 1):  # the mean of each part varies by its standard error
+
+        def mean(s: NDArray[np.int64], values: NDArray[np.float64], mark: int = mark, **_: object) -> float:
+            return float(values[s == mark].mean())
+
+        low, high = interval(mean, "case-control")
+        standard_error = values[s == mark].std() / np.sqrt((s == mark).sum())
+        assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
 
 
 def test_a_band_stops_where_no_prior_can_be() -> None:
     s, _, g = simulate("single-sample", 1000, 0, rate=0.9)
     options = {"k": 50, "scenario": "single-sample", "n_bootstrap": 0}
-    found = metrics.estimate(metrics.precision_at_k, s, g, prior=PRIOR, prior_interval=(0.0, 0.4), **options)
-    assert found.band is not None
-    assert found.band[0] >= 0
+    estimate = metrics.estimate(metrics.precision_at_k, s, g, prior=PRIOR, prior_interval=(0.0, 0.4), **options)
+    # A quarter of the rows is labelled. At the lowest possible prior, U holds no positives.
+    at_high = metrics.precision_at_k(s, g, prior=0.4, k=50, scenario="single-sample")
+    assert estimate.band == pytest.approx((0, at_high))
 
 
 def test_nothing_called_positive() -> None:
@@ -149,6 +176,6 @@ def test_a_model_that_calls_everything_positive_is_called_out() -> None:
 
 def test_a_single_labelled_row_has_an_interval() -> None:
     s = np.array([1] + 9 * [0])
-    found = metrics.estimate("roc_auc", s, np.arange(10.0)[::-1], prior=0.3, scenario="single-sample")
-    assert found.interval is not None
-    assert np.isfinite(found.interval).all()
+    estimate = metrics.estimate("roc_auc", s, np.arange(10.0)[::-1], prior=0.3, scenario="single-sample")
+    assert estimate.interval is not None
+    assert np.isfinite(estimate.interval).all()

@@ -1,4 +1,4 @@
-"""Class priors against shares that are known because we drew them."""
+"""Class priors against the known shares of simulated data."""
 
 import warnings
 from typing import Any
@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pulab import PulabWarning
 from pulab.errors import InputError
-from pulab.priors import METHODS, Sample, bbe, dedpul, elkan_noto, estimate_prior
+from pulab.priors import METHODS, Sample, bbe, dedpul, density_ratio, elkan_noto, estimate_prior
 from pulab.priors._scores import FIT_ROWS, _some
 
 
@@ -32,17 +32,17 @@ def two_clouds(prior: float, n_p: int, n_u: int, apart: float, seed: int, scenar
     return draw(y), s, y.mean()
 
 
-@pytest.mark.filterwarnings("ignore:class prior")  # a doubt too many does no harm
+@pytest.mark.filterwarnings("ignore:class prior")  # a needless warning does no harm
 @pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
 @pytest.mark.parametrize("prior", [0.1, 0.3, 0.6])
 def test_auto_finds_the_share_in_both_scenarios(prior: float, scenario: str) -> None:
     errors = []
     for seed in range(2):
         X, s, truth = two_clouds(prior, 200, 2500, apart=4, seed=seed, scenario=scenario)
-        found = estimate_prior(X, s, scenario=scenario, n_bootstrap=30, random_state=seed)
-        assert found.interval[0] <= found.prior <= found.interval[1]
-        assert found.interval[0] <= truth <= found.interval[1]
-        errors.append(found.prior - truth)
+        estimate = estimate_prior(X, s, scenario=scenario, n_bootstrap=30, random_state=seed)
+        assert estimate.interval[0] <= estimate.prior <= estimate.interval[1]
+        assert estimate.interval[0] <= truth <= estimate.interval[1]
+        errors.append(estimate.prior - truth)
     assert np.abs(errors).mean() < 0.05
 
 
@@ -56,7 +56,7 @@ def test_each_method_comes_near(method: str) -> None:
 
 
 def test_the_formulas_on_scores_without_error() -> None:
-    """Positives score 5, negatives −5: every method of scores must give the share exactly, or all but."""
+    """Positives score 5, negatives −5. Every method that works on scores must give nearly the exact share."""
     rng = np.random.default_rng(0)
     jitter = rng.normal(size=2500) * 0.1
     sample = Sample(5 + jitter[:500], np.where(np.arange(2000) < 500, 5, -5) + jitter[500:])
@@ -68,16 +68,32 @@ def test_the_formulas_on_scores_without_error() -> None:
     assert bbe(tied) == pytest.approx(0.25)
 
 
+def test_the_density_ratio_rises_with_the_score() -> None:
+    """Also where the labelled rows lie in the middle: then all rows from there on have the same ratio."""
+    rng = np.random.default_rng(0)
+    for centre in (1.0, 0.0):
+        sample = Sample(rng.normal(size=80) * 0.5 + centre, rng.normal(size=600) * 2)
+        ratio = density_ratio(sample)
+        assert ratio.mean() == pytest.approx(1)
+        assert (np.diff(ratio[np.argsort(sample.unlabeled)]) >= 0).all()
+        assert ratio.min() < 0.1 < 1.2 < ratio.max()
+    thirds = np.repeat([-10.0, 0.0, 10.0], 200)
+    ratio = density_ratio(Sample(rng.normal(size=300), thirds + rng.normal(size=600)))
+    assert ratio[thirds == -10] == pytest.approx(0, abs=1e-3)
+    assert ratio[thirds >= 0].mean() == pytest.approx(1.5, abs=1e-3)
+    assert ratio[thirds == 10] == pytest.approx(ratio.max())
+
+
 def test_copies_of_rows_change_nothing() -> None:
-    """A row in one fold and its copy in another would be known by heart."""
+    """Copies of a row stay in one fold. Otherwise a model would score rows that it was trained on."""
     X, s, truth = two_clouds(0.4, 150, 800, apart=4, seed=0, scenario="single-sample")
     four = [np.tile(X, (4, 1)), np.tile(s, 4)]
-    found = estimate_prior(*four, scenario="single-sample", n_bootstrap=0)
-    assert found.prior == pytest.approx(truth, abs=0.08)
+    estimate = estimate_prior(*four, scenario="single-sample", n_bootstrap=0)
+    assert estimate.prior == pytest.approx(truth, abs=0.08)
 
 
 def test_models_see_no_more_rows_than_they_need() -> None:
-    """Of many rows a model is trained on some, of a few labelled ones among them on all."""
+    """A model is trained on a sample of many rows. If only a few are labelled, the sample holds all of these."""
     rng = np.random.default_rng(0)
     for n_p, n_u, wanted in ((40, 9000, 40), (8000, 9000, 2500), (9000, 100, 4900), (40, 60, 40)):
         labelled = np.arange(n_p + n_u) < n_p
@@ -88,8 +104,8 @@ def test_models_see_no_more_rows_than_they_need() -> None:
 
 @pytest.mark.filterwarnings("ignore:class prior")
 def test_the_interval_of_auto_holds_the_truth() -> None:
-    """And with few labels its estimate is below the mean of its parts, since both err upwards."""
-    held, below = 0, 0
+    """With few labels the estimate is below the mean of its two parts, because both are too high."""
+    covered, below = 0, 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         y = rng.random(1500) < 0.3
@@ -98,10 +114,10 @@ def test_the_interval_of_auto_holds_the_truth() -> None:
         plain = estimate_prior(None, s, scores=scores, n_bootstrap=0)
         assert plain.prior == pytest.approx(np.mean(list(plain.details["methods"].values())))
         assert plain.interval == (plain.prior, plain.prior)
-        found = estimate_prior(None, s, scores=scores, n_bootstrap=30)
-        held += found.interval[0] <= y.mean() <= found.interval[1]
-        below += found.prior < plain.prior
-    assert held >= 18
+        estimate = estimate_prior(None, s, scores=scores, n_bootstrap=30)
+        covered += estimate.interval[0] <= y.mean() <= estimate.interval[1]
+        below += estimate.prior < plain.prior
+    assert covered >= 18
     assert below >= 18
 
 
@@ -120,12 +136,12 @@ def test_overlapping_classes_are_called_out() -> None:
         rng = np.random.default_rng(seed)
         y = rng.random(3000) < 0.3
         scores = np.concatenate([rng.normal(size=300) + 1, rng.normal(size=3000) + y])
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = estimate_prior(None, np.repeat([1, 0], [300, 3000]), scores=scores, n_bootstrap=20)
-        honest += bool(said) or found.interval[0] <= y.mean() <= found.interval[1]
-        assert [str(w.message) for w in said] == [f"class prior: {text}." for text in found.details["warnings"]]
-        assert all(issubclass(w.category, PulabWarning) for w in said)
+            estimate = estimate_prior(None, np.repeat([1, 0], [300, 3000]), scores=scores, n_bootstrap=20)
+        honest += bool(caught) or estimate.interval[0] <= y.mean() <= estimate.interval[1]
+        assert [str(w.message) for w in caught] == [f"class prior: {text}." for text in estimate.details["warnings"]]
+        assert all(issubclass(w.category, PulabWarning) for w in caught)
     assert honest >= 11
 
 
@@ -133,9 +149,9 @@ def test_overlapping_classes_are_called_out() -> None:
 def test_a_wide_interval_is_called_out() -> None:
     rng = np.random.default_rng(0)
     scores = np.concatenate([rng.normal(size=60) + 1, rng.normal(size=400)])
-    found = estimate_prior(None, np.repeat([1, 0], [60, 400]), scores=scores)
-    assert found.interval[1] - found.interval[0] > 0.2
-    assert any(text.startswith("it may lie anywhere from 0.") for text in found.details["warnings"])
+    estimate = estimate_prior(None, np.repeat([1, 0], [60, 400]), scores=scores)
+    assert estimate.interval[1] - estimate.interval[0] > 0.2
+    assert any(text.startswith("it may lie anywhere from 0.") for text in estimate.details["warnings"])
 
 
 @pytest.mark.filterwarnings("ignore:class prior")
@@ -144,7 +160,7 @@ def test_all_forms_of_rows() -> None:
     table = estimate_prior(X, s, n_bootstrap=0).prior
     assert estimate_prior(X.reshape(-1, 1, 5, 1), s, n_bootstrap=0).prior == table
     assert estimate_prior(X.tolist(), s, n_bootstrap=0).prior == pytest.approx(table, abs=1e-3)
-    assert 0 < estimate_prior(sparse.csr_matrix(X), s, n_bootstrap=0).prior < 1
+    assert estimate_prior(sparse.csr_matrix(X), s, n_bootstrap=0).prior == pytest.approx(table, abs=0.03)
     marks = np.where(s == 1, 1.0, np.nan)
     assert estimate_prior(X, marks, n_bootstrap=0).prior == table
     with_intervals = estimate_prior(X, s, random_state=7)
@@ -163,7 +179,8 @@ def test_bad_input() -> None:
         estimate_prior(np.where(s[:, None] == 1, 7.0, X), s)
     with_gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
     with pytest.warns(PulabWarning):
-        assert estimate_prior(with_gaps, s, n_bootstrap=5).prior < 1
+        whole, holey = (estimate_prior(rows, s, n_bootstrap=5).prior for rows in (X, with_gaps))
+    assert holey == pytest.approx(whole, abs=0.1)
     with pytest.raises(InputError, match="needs X"):
         estimate_prior(None, s)
     with pytest.raises(InputError, match="got NaN or infinity"):

@@ -21,6 +21,7 @@ LAYERS = [
     ["priors"],
     ["calibration"],
     ["training"],
+    ["augment"],
     ["estimators", "text"],
     ["methods"],
     ["persistence"],
@@ -50,14 +51,14 @@ WITHOUT_TORCH = (
 
 def imports(path: Path, everywhere: bool) -> set[str]:
     """Modules that a file imports: anywhere in it, or only when it is imported itself."""
-    found = set()
+    modules = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree) if everywhere else tree.body:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return modules
 
 
 def layer_of(dotted: str) -> str:

@@ -63,12 +63,12 @@ def main() -> None:
     say(2.8, 1.38, "KL to the labels", color=WARM, size=9.5)
     arrow(axes, (6.05, 2.2), (7.3, 1.75), WARM)
     arrow(axes, (8.6, 0.5), (1.4, 0.5), WARM, bend=-0.09)
-    meaning = "from epoch e_start on: each label becomes the mean of its row's last r predictions"
-    say(5.0, -0.4, meaning, ha="center", size=9.5, color=INK)
+    caption = "from epoch e_start on: each label becomes the mean of its row's last r predictions"
+    say(5.0, -0.4, caption, ha="center", size=9.5, color=INK)
 
     say(6.2, 3.75, "begin: every label is the prior π", color=INK, size=10)
-    say(6.2, 3.42, "α  holds the predicted share at π", color=INK, size=10)
-    say(6.2, 3.09, "β  makes predictions decide", color=INK, size=10)
+    say(6.2, 3.42, "α  keeps the predicted share at π", color=INK, size=10)
+    say(6.2, 3.09, "β  pushes predictions to 0 or 1", color=INK, size=10)
     figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
 
 

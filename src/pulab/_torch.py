@@ -1,4 +1,4 @@
-"""Device, number type and seeds: the little that pulab asks of torch's global state, and gives back."""
+"""Device, number type and seeds: every global setting of torch that pulab changes, and restores."""
 
 import os
 import pickle
@@ -18,7 +18,7 @@ AUTOCAST = {"bfloat16": torch.bfloat16}  # weights stay in float32, the network 
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """``"auto"`` is CUDA where there is one, else the CPU; anything else is what torch makes of it."""
+    """``"auto"`` is CUDA if there is a device, else the CPU. Any other value goes to torch."""
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -33,9 +33,9 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> tuple[torch.dtype, torch.dtype | None]:
-    """The number type of weights and data, and that of the network's arithmetic where it is another.
+    """The number type of weights and data, and the type of the network's arithmetic if it is another one.
 
-    A processor without instructions for bfloat16 would take longer over it than over float32, which it computes in.
+    A processor without bfloat16 instructions would be slower in bfloat16 than in float32, so it stays in float32.
     """
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
@@ -51,21 +51,21 @@ def _cpu_has_bfloat16() -> bool:
     return has.get("architecture") != "x86_64" or bool(has.get("avx512_bf16") or has.get("amx_bf16"))
 
 
-_LOCK = RLock()  # torch's generator and flags are one for all threads
+_LOCK = RLock()  # all threads share torch's generator and flags
 _one_thread = {"fits": 0, "before": 0}
 
 
 @contextmanager
 def cpu_threads(work: int) -> Iterator[None]:
-    """One thread for steps of little work (rows × weights), torch's own number for others; put back afterwards.
+    """One thread for steps of little work (rows × weights), torch's own number for others. Restored afterwards.
 
-    Small steps gain nothing from a second thread, and lose everything to it where the cores are busy: a table's fit
-    took 10 s with one thread and up to 70 s with two, on a busy machine with two cores.
+    Small steps gain nothing from a second thread. On a busy machine with two cores a table's fit took 10 s with one
+    thread and up to 70 s with two.
     """
     if work >= 10**8:
         yield
         return
-    # The number is each Python thread's own, but a new one begins with what was last set: the first fit looks.
+    # Each Python thread has its own number, but a new thread starts with the last one set: the first fit reads it.
     with _LOCK:
         if not _one_thread["fits"]:
             _one_thread["before"] = torch.get_num_threads()
@@ -80,21 +80,21 @@ def cpu_threads(work: int) -> Iterator[None]:
 
 
 def autocast(device: torch.device, dtype: torch.dtype | None) -> torch.autocast:
-    """Arithmetic in this number type, or, without one, as it is: also where the caller has switched autocast on.
+    """Arithmetic in this number type. None switches autocast off, also if the caller has switched it on.
 
-    Without torch's memory of weights it has cast: only the outermost autocast empties it, and ours lasts as long as the
-    training, so that every step would see the weights of the first.
+    The cache of cast weights is off: only the outermost autocast empties it, and ours lasts for the whole training.
+    Every step would see the weights of the first one.
     """
     return torch.autocast(device.type, dtype, enabled=dtype is not None, cache_enabled=False)
 
 
 @contextmanager
 def fast_convolutions(device: torch.device) -> Iterator[None]:
-    """Let cuDNN try all its kernels and keep the fastest, unless torch has been told to be deterministic."""
+    """Let cuDNN try all its kernels and keep the fastest, unless torch must be deterministic."""
     if device.type != "cuda":
         yield
         return
-    cudnn: Any = torch.backends.cudnn  # its `flags` fails where a user has set the precision of convolutions alone
+    cudnn: Any = torch.backends.cudnn  # `cudnn.flags` fails if a user has set the precision of convolutions only
     before = cudnn.benchmark, cudnn.benchmark_limit, cudnn.deterministic
     strict = torch.are_deterministic_algorithms_enabled()
     try:
@@ -106,7 +106,7 @@ def fast_convolutions(device: torch.device) -> Iterator[None]:
 
 
 class Settings(NamedTuple):
-    """What a process has told torch about determinism and the default type, for another process to be told as well."""
+    """A process's settings of torch, determinism and default type, to be used in another process."""
 
     deterministic: bool
     warn_only: bool
@@ -114,7 +114,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def here(cls) -> Self:
-        """Those of this process."""
+        """The settings of this process."""
         return cls(
             torch.are_deterministic_algorithms_enabled(),
             torch.is_deterministic_algorithms_warn_only_enabled(),
@@ -122,19 +122,19 @@ class Settings(NamedTuple):
         )
 
     def use(self) -> None:
-        """Tell torch here."""
+        """Apply the settings in this process."""
         torch.use_deterministic_algorithms(self.deterministic, warn_only=self.warn_only)
         torch.set_default_dtype(self.dtype)
 
 
 def be_deterministic() -> None:
-    """Torch's own switch, for the rest of the process, and what cuBLAS wants to see with it before it starts."""
+    """Make torch deterministic for the rest of the process, with the workspace setting that cuBLAS needs."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
 
 
 class Seeds:
-    """Independent seeds, by purpose, from one number; a purpose's seed does not depend on what else is asked for."""
+    """Independent seeds from one number, by purpose. A seed does not depend on the other purposes."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -145,30 +145,30 @@ class Seeds:
 
 
 def seed_global(seed: int, device: torch.device) -> None:
-    """Global random numbers from this seed: torch's, of the CPU and of this GPU alone, numpy's and Python's."""
+    """Seed the global generators: torch's for the CPU and for this GPU only, numpy's and Python's."""
     torch.default_generator.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  # what a user's module may draw from
+    np.random.seed(seed % 2**32)  # noqa: NPY002  # a user's module may draw from it
     random.seed(seed)
     if device.type == "cuda":
         cuda_generator(device).manual_seed(seed)
 
 
 def cuda_generator(device: torch.device) -> torch.Generator:
-    """The generator that everything on this GPU draws from unless it is told otherwise."""
+    """The default generator of this GPU."""
     index = torch.cuda.current_device() if device.index is None else device.index
     generator: torch.Generator = torch.cuda.default_generators[index]
     return generator
 
 
 def host_generators() -> list[Any]:
-    """The states of the generators that code on the CPU draws from."""
+    """The states of the global generators of the CPU."""
     numpys = pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002
     return [torch.default_generator.get_state().tolist(), random.getstate(), numpys]
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Global random numbers (initial weights, dropout) from this seed, and the caller's state put back afterwards."""
+    """Inside, global random numbers come from this seed. Afterwards the caller's state is restored."""
     with _LOCK, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         pythons, numpys = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002
         try:

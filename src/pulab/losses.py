@@ -1,8 +1,8 @@
 """Losses and risks: pure functions on logits, finite at any finite logit, free of branches on data.
 
-Samples lie along the last dimension; dimensions before it (a line per model, say) stay. A *loss* ``loss(g)`` is the
-price of the logit ``g`` where the truth is positive; ``loss(-g)`` is its price where the truth is negative. A *risk* is
-an average price over samples. Every formula is read as `docs/paper.md` says.
+Samples lie along the last dimension; other dimensions, such as a line per model, stay. A *loss* ``loss(g)`` is the
+loss of the logit ``g`` of a positive; ``loss(-g)`` is the loss of a negative. A *risk* is a mean loss over samples.
+`docs/paper.md` says how each formula of the paper is read.
 """
 
 import math
@@ -18,7 +18,7 @@ Number = float | Tensor  # one for all, or one per line
 
 
 class Risk(NamedTuple):
-    """A risk as it is reported, and the function whose gradient is followed. They differ where nnPU's clamp acts."""
+    """``value`` is reported, ``objective`` is differentiated. They differ where nnPU's clamp acts."""
 
     value: Tensor
     objective: Tensor
@@ -59,7 +59,7 @@ def nnpu_risk(
 
 
 def _non_negative(positive: Tensor, negative: Tensor, beta: Number, gamma: Number) -> Risk:
-    # Below -beta the model has overfitted P: climb back along -negative alone. `where`, not `if`: steps get captured.
+    # Below -beta the model has overfitted P: go back along -negative alone. `where`, not `if`: steps are recorded.
     overfitted = negative < -beta
     return Risk(
         value=positive + negative.clamp_min(-beta),
@@ -75,7 +75,7 @@ def bernoulli_kl(y: Tensor, g: Tensor) -> Tensor:
 
 def prior_kl(prior: Number, g: Tensor) -> Tensor:
     """KL([π, 1−π] ‖ [mean σ(g), 1 − mean σ(g)]): keeps the share of predicted positives at the prior (L_reg1)."""
-    # The log of a mean of sigmoids straight from the logits: finite where every sigmoid has underflowed to zero.
+    # The log of a mean of sigmoids, computed from the logits: finite even if every sigmoid underflows to zero.
     log_share = torch.logsumexp(logsigmoid(g), dim=-1) - math.log(g.shape[-1])
     log_rest = torch.logsumexp(logsigmoid(-g), dim=-1) - math.log(g.shape[-1])
     pi = prior if isinstance(prior, Tensor) else g.new_tensor(prior)
@@ -83,13 +83,13 @@ def prior_kl(prior: Number, g: Tensor) -> Tensor:
 
 
 def bernoulli_entropy(g: Tensor) -> Tensor:
-    """H(σ(g)) of each sample, in nats; minimised, it makes predictions decide (L_reg2, with the sign that works)."""
+    """H(σ(g)) of each sample, in nats. Minimising it pushes predictions to 0 and 1 (L_reg2, sign corrected)."""
     p = torch.sigmoid(g)
     return -p * logsigmoid(g) - (1 - p) * logsigmoid(-g)
 
 
 class JointTerms(NamedTuple):
-    """The terms of the joint loss, each a mean over its batch, none of them weighted."""
+    """The terms of the joint loss: means over the batch, without weights."""
 
     positive: Tensor
     kl: Tensor
@@ -98,7 +98,7 @@ class JointTerms(NamedTuple):
 
 
 def joint_terms(g_p: Tensor, g_u: Tensor, y_u: Tensor, prior: Number, positive_loss: Loss = sigmoid_loss) -> JointTerms:
-    """What the joint loss is made of: λ·positive + kl + α·prior_kl + β·entropy."""
+    """The terms of the joint loss λ·positive + kl + α·prior_kl + β·entropy."""
     return JointTerms(
         positive=positive_loss(g_p).mean(-1),
         kl=bernoulli_kl(y_u, g_u).mean(-1),
@@ -110,30 +110,36 @@ def joint_terms(g_p: Tensor, g_u: Tensor, y_u: Tensor, prior: Number, positive_l
 def pubn_sigma_risk(
     g_p: Tensor, g_u: Tensor, g_n: Tensor, prior: Number, rho: Number, loss: Loss = logistic_loss
 ) -> Risk:
-    """nnPU risk of "is it labelled at all?", where P (weight π) and the biased negatives (weight ρ) both are."""
+    """nnPU risk of "is this row of the labelled kind?": P (weight π) and the biased negatives (weight ρ) are."""
     labelled = prior * loss(g_p).mean(-1) + rho * loss(g_n).mean(-1)
     rest = loss(-g_u).mean(-1) - prior * loss(-g_p).mean(-1) - rho * loss(-g_n).mean(-1)
     return _non_negative(labelled, rest, beta=0.0, gamma=1.0)
 
 
-SIGMA_MIN = 1e-6  # weights of at most a million, where σ has collapsed
+SIGMA_MIN = 1e-6  # limits weights to a million where σ has collapsed
 
 
 def pubn_positive(g_p: Tensor, sigma_p: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
-    """PUbN's price of each labelled positive: a positive, and a stand-in for the negatives that U gives up."""
+    """PUbN's loss of each labelled positive: as a positive, and as a stand-in for negatives with σ above η."""
     return loss(g_p) + loss(-g_p) * pubn_stand_ins(sigma_p, eta)
 
 
 def pubn_stand_ins(sigma_p: Tensor, eta: Number) -> Tensor:
-    """How many negatives each labelled positive stands in for: those of its kind that U gives up."""
+    """The number of negatives that each labelled positive stands in for."""
     return torch.where(sigma_p > eta, (1 - sigma_p) / sigma_p.clamp_min(SIGMA_MIN), 0.0)
 
 
 def pubn_unlabeled(g_u: Tensor, sigma_u: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
-    """PUbN's price of each unlabeled sample: a negative as far as σ says it is none of the labelled kind."""
+    """PUbN's loss of each unlabeled row: as a negative, weighted by 1 − σ below η, else not at all."""
     return loss(-g_u) * torch.where(sigma_u > eta, 0.0, 1 - sigma_u)
 
 
 def pubn_negative(g_n: Tensor, sigma_n: Tensor, eta: Number, loss: Loss = logistic_loss) -> Tensor:
-    """PUbN's price of each biased negative: a negative, weighted up where U gives up."""
+    """PUbN's loss of each biased negative: weighted up where σ is above η, because U is not used there."""
     return loss(-g_n) * torch.where(sigma_n > eta, 1 / sigma_n.clamp_min(SIGMA_MIN), 1.0)
+
+
+def vpu_risk(g_p: Tensor, g_u: Tensor) -> Tensor:
+    """log mean_U φ − mean_P log φ with φ = σ(g) (Chen et al. 2020, eq. 7). Needs no prior."""
+    log_mean = torch.logsumexp(logsigmoid(g_u), dim=-1) - math.log(g_u.shape[-1])
+    return log_mean - logsigmoid(g_p).mean(-1)

@@ -1,6 +1,6 @@
 """Networks: plain modules that give one logit per row and know nothing of PU learning.
 
-The first three are the paper's; the rest are what an estimator takes when it is given no module.
+The first three are the paper's. The others are the default nets of the estimators.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class MnistCNN(nn.Sequential):
 
 
 class PreActBlock(nn.Module):
-    """BatchNorm and ReLU before each of two 3×3 convolutions; the shortcut leaves after the first ReLU if it must."""
+    """BatchNorm and ReLU before each of two 3×3 convolutions. Shape-changing shortcuts start after the ReLU."""
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class MLP(nn.Sequential):
 
 
 class SmallCNN(nn.Sequential):
-    """The default for images of any size: three 3×3 convolutions, halving while there is something to halve."""
+    """The default for images of any size: three 3×3 convolutions, each halving the size while it is 4 or more."""
 
     def __init__(self, n_channels: int, size: tuple[int, int]) -> None:
         layers: list[nn.Module] = []
@@ -116,12 +116,12 @@ def default_net(shape: Sequence[int]) -> nn.Module:
 NETS: dict[str, Callable[..., nn.Module]] = {"mnist-cnn": MnistCNN, "preact-resnet-18": PreActResNet18, "mlp": MLP}
 
 
-def logits(module: nn.Module, x: Tensor) -> Tensor:
+def logits(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """One logit per row, shape ``(n,)``, whether the module gives ``(n,)`` or ``(n, 1)``."""
-    out: Tensor = module(x)
+    out: object = module(x)
     if not isinstance(out, Tensor):
         raise InputError(f"the module must give a tensor of one logit per row, got {type(out).__name__}.")
-    squeezed = len(x) == 1 and out.ndim == 0  # by a module that drops all axes of one
+    squeezed = len(x) == 1 and out.ndim == 0  # a module may drop all axes of size one
     if not squeezed and out.shape not in (torch.Size([len(x)]), torch.Size([len(x), 1])):
         raise InputError(
             f"the module must give one logit per row, shape ({len(x)},) or ({len(x)}, 1), got {tuple(out.shape)}. "

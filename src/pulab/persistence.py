@@ -122,7 +122,7 @@ def check_scores(model: Any) -> None:
         raise ModelFileError(f"it speaks of rows of shape {model.row_shape_}")
     rows = np.zeros((2, *model.row_shape_))
     shares = np.asarray(model.predict_proba(rows))
-    if len(model.predict(rows)) != 2 or not 0 < model.prior_ < 1:
+    if len(model.predict(rows)) != 2 or not 0 < getattr(model, "prior_", 0.5) < 1:
         raise ModelFileError("its classes or its prior make no sense")
     if shares.shape != (2, 2) or not ((shares >= 0) & (shares <= 1)).all():
         raise ModelFileError(f"it gives probabilities such as {shares.ravel()[:2].tolist()}")

@@ -148,7 +148,7 @@ def test_joint_equals_algorithm_1_written_out(init: str, positive_loss: str, r: 
         assert len(seen_p) == max(n_p, len(epoch))  # P once, or repeated until every step has one
 
     if init == "random":  # labels that nobody moves show how they began; the draw does not depend on e_start
-        with pytest.warns(UserWarning, match="labels stay as they began"):
+        with pytest.warns(UserWarning, match="labels are never updated"):
             y_init = clf.set_params(epochs=1, e_start=99).fit(X, s).pseudo_labels_
         assert sorted(set(y_init)) == [0, 1]
         assert y_init.sum() == round(0.35 * 23)

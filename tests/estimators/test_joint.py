@@ -1,7 +1,9 @@
-"""What the joint method shows of itself: its history, its labels, its schedule."""
+"""The joint method: its history, its labels, its schedule, its choice of the epoch."""
 
 import numpy as np
 import pytest
+from scipy import sparse
+from torch import nn
 
 from pulab import JointPUClassifier, PulabWarning
 from tests.conftest import Blobs
@@ -18,9 +20,10 @@ def test_history_holds_every_term_and_adds_up(blobs: Blobs) -> None:
         regularised = 2 * record["prior_kl"] + 0.5 * record["entropy"]
         weighted = record["lambda"] * record["positive"] + record["kl"] + regularised
         assert record["loss"] == pytest.approx(weighted, rel=1e-3)
-        assert 0 <= record["positive_share"] <= 1
-        assert record["kl"] >= 0
         assert sum(record["label_histogram"]) == 320  # the rows of U that are trained on
+    # Before e_start every label is the prior π. KL(π ‖ σ) is convex in σ: its mean is at least its value at the mean σ.
+    assert clf.history_[-1]["positive_share"] == pytest.approx(0.4, abs=0.05)
+    assert all(record["kl"] >= record["prior_kl"] for record in clf.history_[:6])
     assert clf.best_epoch_ == 1 + int(np.argmin([record["val_risk"] for record in clf.history_]))
 
 
@@ -28,7 +31,7 @@ def test_lambda_falls_linearly_to_n_p_over_n_u(blobs: Blobs) -> None:
     clf = make(lambda_init=5.0, validation_fraction=0).fit(blobs.X, blobs.s)
     falling = [record["lambda"] for record in clf.history_]
     assert falling == pytest.approx(np.linspace(5.0, 60 / 400, 30))
-    with pytest.warns(PulabWarning, match="labels stay as they began"):
+    with pytest.warns(PulabWarning, match="labels are never updated"):
         once = make(lambda_init=5.0, epochs=1, validation_fraction=0).fit(blobs.X, blobs.s)
     assert once.history_[0]["lambda"] == pytest.approx(60 / 400)
 
@@ -48,7 +51,20 @@ def test_held_out_rows_carry_the_kept_modules_probability(blobs: Blobs) -> None:
     p = clf.predict_proba(blobs.X[blobs.s == 0])[:, 1]
     same = np.isclose(clf.pseudo_labels_, p, atol=1e-6)
     assert len(p) == 400
-    assert 80 <= same.sum() < 100  # the fifth that was held out; a label that is a mean may meet it by chance
+    assert 80 <= same.sum() < 100  # a fifth is held out; other labels may be equal by chance
+
+
+def test_the_epoch_is_chosen_by_the_clamped_sigmoid_risk_in_evaluation_mode(blobs: Blobs) -> None:
+    """Eq. (3), computed from the probabilities of the validation rows. Its negative part is below zero here."""
+    other = Blobs("case-control", seed=7)
+    net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 1))
+    clf = make(prior=0.65, alpha=1.0, module=net, positive_loss="logistic", epochs=5, lr=0.01, dtype="float64")
+    clf.fit(blobs.X, blobs.s, X_val=other.X, y_val=other.s)
+    p = clf.predict_proba(other.X)[:, 1]
+    positive, negative = p[other.s == 1].mean(), p[other.s == 0].mean() - 0.65 * p[other.s == 1].mean()
+    assert negative < -0.01
+    risks = [record["val_risk"] for record in clf.history_]
+    assert min(risks) == risks[clf.best_epoch_ - 1] == pytest.approx(0.65 * (1 - positive), abs=1e-9)
 
 
 def test_initial_labels() -> None:
@@ -74,3 +90,15 @@ def test_initial_labels() -> None:
 def test_bad_hyper_parameters(bad: dict[str, object], message: str, blobs: Blobs) -> None:
     with pytest.raises(ValueError, match=message):
         make(**bad).fit(blobs.X, blobs.s)
+
+
+def test_features_stop_at_twenty_deviations(blobs: Blobs) -> None:
+    """Features are clipped at 20 standard deviations of the training rows."""
+    for X, centre in ((blobs.X, blobs.X[blobs.s == 0].mean(axis=0)), (sparse.csr_array(blobs.X), np.zeros(5))):
+        clf = make(epochs=2, e_start=1, validation_fraction=0).fit(X, blobs.s)
+        deviation = np.sqrt(((blobs.X[blobs.s == 0] - centre) ** 2).mean(axis=0))
+        for sign in (-1, 1):
+            rows = centre + sign * np.outer([19, 20, 21, 1e3, 1e9], deviation)
+            g = clf.decision_function(type(X)(rows) if sparse.issparse(X) else rows)
+            assert g[2:] == pytest.approx(np.full(3, g[1]), rel=1e-9)
+            assert abs(g[1] - g[0]) > 1e-3

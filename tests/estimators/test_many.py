@@ -24,11 +24,11 @@ from pulab._torch import Settings, be_deterministic, fast_convolutions
 from pulab.errors import TrainingError
 from pulab.estimators import fit_in_step
 from pulab.estimators._base import BasePUClassifier, fit_tasks
-from pulab.nets import MnistCNN, PreActBlock
+from pulab.nets import PreActBlock
 from pulab.training import Job, Training, capture
 from pulab.training import fleet as fleet_module
 from pulab.training.dropout import counted_dropout
-from pulab.training.models import Model, can_batch
+from pulab.training.model import Model
 from tests.conftest import Blobs
 
 
@@ -260,7 +260,6 @@ def two_layers(between: nn.Module, frozen: bool = False) -> nn.Module:
         *[(make, make) for make in (Averages, lambda: Remembers(5, 1), lambda: Branches(5, 1), Tied)],
     ],
 )
-@pytest.mark.filterwarnings("ignore:small networks are trained side by side")
 def test_what_cannot_be_one_network_is_trained_apart(makers: Sequence[Callable[[], nn.Module]]) -> None:
     """A batched network runs the code of its first module for all: a difference overlooked is the wrong model."""
 
@@ -274,15 +273,6 @@ def test_what_cannot_be_one_network_is_trained_apart(makers: Sequence[Callable[[
             assert np.abs(one.decision_function(X) - other.decision_function(X)).max() < 1e-9
         assert largest_difference(one, other) < 1e-9
         assert [r["loss"] for r in one.history_] == pytest.approx([r["loss"] for r in other.history_], abs=1e-9)
-
-
-def test_it_is_said_once_that_small_networks_are_not_batched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_said", set())
-    net = lambda: Branches(5, 1)  # noqa: E731
-    clfs = [NNPUClassifier(prior=0.4, epochs=1, module=net, random_state=i, device="cpu") for i in range(2)]
-    with pytest.warns(UserWarning, match="side by side, not as one: what Branches does"):
-        together(clfs, batched=True)
-    together(clfs, batched=True)  # warnings are errors here
 
 
 def test_sparse_validation_rows_are_not_batched() -> None:
@@ -547,13 +537,6 @@ def test_the_precision_that_a_user_sets_for_convolutions_is_left_alone() -> None
 
 
 @pytest.mark.gpu
-def test_a_gpus_rounding_does_not_keep_networks_from_being_batched() -> None:
-    for seed in range(20):
-        torch.manual_seed(seed)
-        assert can_batch(MnistCNN().cuda(), torch.rand(32, 1, 28, 28, device="cuda"))
-
-
-@pytest.mark.gpu
 def test_streams_on_a_gpu_equal_alone_to_the_bit() -> None:
     def residual() -> nn.Module:
         return nn.Sequential(nn.Unflatten(1, (5, 1, 1)), PreActBlock(5, 8, 1), nn.Flatten(), nn.Linear(8, 1))
@@ -672,9 +655,9 @@ def test_a_module_that_keeps_something_from_pass_to_pass_is_not_recorded(module:
     ("module", "reason"),
     [
         (nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 1)), None),
-        (Averages(), "puts another mean in the place of the old one"),
-        (Counts(5, 1), "puts another passes in the place"),
-        (Collects(5, 1), "puts another seen in the place"),
+        (Averages(), "replaces its attribute mean"),
+        (Counts(5, 1), "replaces its attribute passes"),
+        (Collects(5, 1), "replaces its attribute seen"),
         (Draws(5, 1), "draws random numbers on the CPU"),
     ],
 )

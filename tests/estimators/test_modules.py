@@ -17,8 +17,10 @@ from torch.utils.checkpoint import checkpoint
 from pulab import NNPUClassifier
 from pulab.errors import InputError
 from pulab.estimators._base import fit_tasks
+from pulab.nets import MnistCNN
 from pulab.persistence import load_model, save_model
-from pulab.training.models import Model, are_alike, can_batch, can_stack
+from pulab.training.model import Model
+from pulab.training.stacking import anatomy, can_stack
 from tests.conftest import Blobs
 
 
@@ -227,7 +229,7 @@ def test_a_checkpointed_layer_that_is_used_twice_is_refused() -> None:
             return self.out(self.drop(torch.sin(self.a(self.drop(x)))))
 
     fitted(Twice)
-    with pytest.raises(InputError, match="used more than once in a pass cannot be checkpointed"):
+    with pytest.raises(InputError, match="used more than once in a step cannot be checkpointed"):
         fitted(lambda: Twice("checkpoint"))
 
 
@@ -298,135 +300,22 @@ def test_the_callers_autocast_changes_nothing(dtype: str, monkeypatch: pytest.Mo
     assert [r["loss"] for r in outside.history_] == pytest.approx([r["loss"] for r in exact.history_], rel=0.1)
 
 
-class Centres(nn.Linear):
-    """What a row gets depends on the rows beside it."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out = super().forward(x)
-        return out - out.mean()
-
-
-class Wrong(torch.autograd.Function):
-    """A gradient that batching gets wrong."""
-
-    generate_vmap_rule = False
-    factor = 2.0
-
-    @staticmethod
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    @staticmethod
-    def setup_context(ctx: object, inputs: object, output: object) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient * (Wrong.factor if gradient.ndim == 3 else 1.0)
-
-    @staticmethod
-    def vmap(info: object, in_dims: tuple[int], x: torch.Tensor) -> tuple[torch.Tensor, int]:
-        return Wrong.apply(x), in_dims[0]
-
-
-class WronglyBatched(nn.Linear):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return Wrong.apply(super().forward(x))
-
-
-class Coarse(torch.autograd.Function):
-    """As a GPU may do it: float32 with fewer digits, alone other ones than in a batch."""
-
-    generate_vmap_rule = False
-
-    @staticmethod
-    def forward(x: torch.Tensor, step: float) -> torch.Tensor:
-        return x.clone() if x.dtype == torch.float64 else (x / step).round() * step
-
-    @staticmethod
-    def setup_context(ctx: object, inputs: object, output: object) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: object, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradient, None
-
-    @staticmethod
-    def vmap(info: object, in_dims: tuple[int, None], x: torch.Tensor, step: float) -> tuple[torch.Tensor, int]:
-        return Coarse.apply(x, step / 3), in_dims[0]
-
-
-class OnAGPU(nn.Linear):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return Coarse.apply(super().forward(x), 2.0**-10)
-
-
-class Insists(nn.Linear):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x.float())
-
-
-class Shares(nn.Linear):
-    ones: ClassVar[dict[int, torch.Tensor]] = {}
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        n = x.shape[-1]
-        self.ones.setdefault(n, torch.ones(n, n, dtype=x.dtype))
-        return super().forward(x @ self.ones[n])
-
-
-def test_rounding_does_not_keep_a_network_from_being_batched() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(OnAGPU(5, 2000), nn.ReLU(), OnAGPU(2000, 1))
-    assert can_batch(net, torch.randn(32, 5))
-    assert can_batch(Insists(5, 1), torch.randn(32, 5))
-    assert can_batch(Shares(5, 1), torch.randn(32, 5))
-    assert Shares.ones[5].dtype == torch.float32  # not what the trial would have left there
-
-
-def test_what_batching_would_change_is_not_batched(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = torch.linspace(-1, 1, 60).view(12, 5)
-    assert can_batch(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 1)), rows)
-    assert not can_batch(Centres(5, 1), rows)
-    assert not can_batch(nn.Sequential(nn.BatchNorm1d(5, track_running_stats=False), nn.Linear(5, 1)), rows)
-    assert not can_batch(WronglyBatched(5, 1), rows)
-    small = nn.Sequential(WronglyBatched(5, 5), nn.Linear(5, 5), nn.Linear(5, 1))
-    small[1].weight.data *= 1e-6  # so that the wrong gradients are small beside the others
-    assert not can_batch(small, rows)
-    assert not can_batch(Counts(5, 1), rows)
-    assert not can_batch(nn.Linear(5, 1), rows[:1])  # who knows
-    for draw in (lambda: random.random(), lambda: np.random.rand()):  # noqa: NPY002  # functions are not copied
-        assert not can_batch(Rarely(draw), rows)
-    assert not can_stack(nn.Sequential(nn.Embedding(4, 1, padding_idx=0)))  # whether or not the rows have any
-    shared = nn.Dropout(0.5)
-    nets = [
-        nn.Sequential(nn.Linear(5, 5), a, nn.Linear(5, 1), b) for a, b in ((shared, shared), (nn.Dropout(0.5), shared))
-    ]
-    assert not are_alike(*nets)
-    a, b = nn.Dropout(0.5), nn.Dropout(0.5)
-    assert not are_alike(nn.Sequential(a, a, b, b), nn.Sequential(a, b, a, b))
-    assert are_alike(nn.Sequential(a, b, a), nn.Sequential(b, a, b))
-    monkeypatch.setattr(Wrong, "factor", np.nan)
-    assert not can_batch(WronglyBatched(5, 1), rows)
-
-
-class Rarely(nn.Linear):
-    """Draws, and hardly ever does anything about it."""
-
-    def __init__(self, draw: Callable[[], float]) -> None:
-        super().__init__(5, 1)
-        self.draw = draw
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) if self.draw() > 1e-12 else x[:, :1]
-
-
-class Counts(nn.Linear):
-    passes = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.passes += 1
-        return super().forward(x)
+def test_only_plain_networks_are_batched() -> None:
+    plain = lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 1))  # noqa: E731
+    assert can_stack(plain())
+    assert can_stack(MnistCNN())
+    assert not can_stack(nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 1)))
+    assert not can_stack(nn.Sequential(plain(), Volumes()))
+    assert not can_stack(nn.Sequential(nn.Linear(5, 2000), nn.Linear(2000, 2500), nn.Linear(2500, 1)))
+    hooked, patched, shared = plain(), plain(), nn.Dropout(0.5)
+    hooked[1].register_forward_hook(lambda module, args, out: 2 * out)
+    patched[1].forward = torch.tanh
+    assert not any(map(can_stack, (hooked, patched, nn.Sequential(nn.Linear(5, 5), shared, shared))))
+    assert anatomy(plain()) == anatomy(plain())
+    frozen, other = plain(), plain()
+    frozen[0].requires_grad_(False)
+    other[2] = nn.Dropout(0.4)
+    assert len({anatomy(net) for net in (plain(), frozen, other, plain().double())}) == 4
 
 
 def test_a_buffer_that_has_grown_since_the_best_epoch_is_put_back() -> None:
@@ -486,29 +375,6 @@ def test_convolutions_are_in_the_fast_order(tmp_path: Path) -> None:
     assert np.array_equal(loaded.decision_function(X), clf.decision_function(X))
 
 
-class Skips(nn.Linear):
-    """Has a layer that only some batches go through."""
-
-    def __init__(self) -> None:
-        super().__init__(5, 1)
-        self.extra = nn.Linear(5, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) + (self.extra(x) if len(x) % 2 else 0.0)
-
-
-def test_a_layer_that_some_steps_pass_by_learns_alike_in_a_fleet() -> None:
-    def estimators() -> list[NNPUClassifier]:
-        shared = {"prior": 0.4, "epochs": 4, "module": Skips, "dtype": "float64", "batch_size_u": 29, "device": "cpu"}
-        return [NNPUClassifier(lr=lr, random_state=i, **shared) for i, lr in enumerate((0.01, 0.03, 0.1))]
-
-    data = Blobs("case-control")
-    many = estimators()
-    fit_tasks(many, [clf._prepare(data.X, data.s) for clf in many], batched=True)
-    for one, other in zip(estimators(), many, strict=True):
-        assert (weights(one.fit(data.X, data.s)) - weights(other)).abs().max() < 1e-12
-
-
 class ReachesBack(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -559,7 +425,7 @@ def kept_output() -> nn.Module:
     ("module", "message"),
     [
         (ReachesBack, "does not depend on its parameters"),
-        (LazyHead, "lazy parameters that a pass in evaluation mode"),
+        (LazyHead, "lazy parameters that get no size"),
         (Complex, "complex parameters"),
         (embeds, "fails in training: .*sparse gradients"),
         (kept_output(), r"cannot be copied: .*Pass a function that makes one\.$"),

@@ -1,4 +1,4 @@
-"""PUbN: its two stages, and what known negatives add."""
+"""PUbN: its two stages, and known negatives."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_the_two_stages_have_their_own_learning_rates(blobs: Blobs) -> None:
 
 
 def test_a_labelled_row_that_would_rule_the_training_is_told_of() -> None:
-    """One that the first network finds unlike the others; it stays as it is here, with σ = sigmoid(20 x)."""
+    """The first network hardly learns here: σ = sigmoid(20 x). One labelled row gets a small σ, so a large weight."""
 
     def steep() -> torch.nn.Module:
         line = torch.nn.Linear(1, 1)
@@ -40,13 +40,13 @@ def test_a_labelled_row_that_would_rule_the_training_is_told_of() -> None:
         X = np.array([labelled] + [1.0] * 9 + [-1.0] * 12 + [1.0] * 8, dtype="float32")[:, None]
         make(module=steep, lr_sigma=1e-12, epochs=1, validation_fraction=0).fit(X, [1] * 10 + [0] * 20)
 
-    with pytest.warns(PulabWarning, match="labelled rows weigh 881 times the population.* a single one of them 881"):
+    with pytest.warns(PulabWarning, match="labelled rows weigh 881 times the population.* A single row weighs 881"):
         fit(-0.5)  # 0.4 exp(10) of ten rows
     fit(0.5)  # warnings are errors here
 
 
 def test_known_negatives_help_where_they_are_told_apart_badly() -> None:
-    """Negatives in two places, one of them right beside the positives: told of that place, PUbN keeps off it."""
+    """Some negatives lie right beside the positives. Known negatives from there improve the classifier."""
     rng = np.random.default_rng(0)
 
     def points(centre: float, n: int) -> np.ndarray:
@@ -56,9 +56,9 @@ def test_known_negatives_help_where_they_are_told_apart_badly() -> None:
     s = np.array([1] * 60 + [0] * 500)
     X_test, y_test = np.concatenate([points(0, 500), points(1.6, 500)]), np.array([1] * 500 + [0] * 500)
     without = make(epochs=60, tau=0.5).fit(X, s)
-    told = make(epochs=60, tau=0.5, rho=0.4).fit(X, s, X_negative=points(1.6, 60))
-    assert told.score(X_test, y_test) > 0.9
-    assert told.score(X_test, y_test) > without.score(X_test, y_test)
+    with_negatives = make(epochs=60, tau=0.5, rho=0.4).fit(X, s, X_negative=points(1.6, 60))
+    assert with_negatives.score(X_test, y_test) > 0.9
+    assert with_negatives.score(X_test, y_test) > without.score(X_test, y_test)
 
 
 def test_bad_negatives_are_refused(blobs: Blobs) -> None:

@@ -1,4 +1,4 @@
-"""What every network-based PU classifier shares: from arrays to streams, from streams to a fitted module."""
+"""The base of all network classifiers: from arrays to streams, from streams to a fitted module."""
 
 import copy
 import math
@@ -27,11 +27,15 @@ from pulab._validation import (
     check_rows,
     hold_out,
 )
+from pulab.augment import POLICIES
 from pulab.errors import InputError, PulabError, TrainingError, in_one_line, warn
 from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._prior import resolve_prior
 from pulab.nets import default_net, logits
 from pulab.training import (
+    LR_SCHEDULES,
+    OPTIMIZERS,
+    Augment,
     Job,
     Objective,
     OnEpoch,
@@ -51,9 +55,9 @@ ModuleLike = nn.Module | Callable[[], nn.Module] | None
 
 @dataclass(frozen=True)
 class Task:
-    """What a fit has to work with, once X and y have passed the door."""
+    """The validated inputs of a fit."""
 
-    prior: float
+    prior: float  # NaN for a method that needs none
     streams: dict[str, Stream]
     validation: dict[str, Stream] | None
     positive: NDArray[np.bool_]  # of all rows, in the caller's order
@@ -65,77 +69,99 @@ class Task:
     dtype: torch.dtype
 
     def numbers(self, **values: float) -> dict[str, Tensor]:
-        """Hyper-parameters that models of a fleet may differ in: tensors with a line per model, here for one."""
+        """Hyper-parameters that may differ between the models of a fleet, as tensors with one value."""
         return {name: torch.tensor([value], dtype=self.dtype, device=self.device) for name, value in values.items()}
 
 
-# Written once, put into each class's docstring where it says {prior}, {shared} or {attributes}.
+# Parts of docstrings. They replace {prior}, {shared} and {attributes} in the docstring of each class.
 SHARED_DOCS = {
     "prior": PRIOR_DOC,
     "shared": SCENARIO_DOC
     + """\
     module : nn.Module, function that makes one, or None
-        The network, one logit per row. A module is copied, never changed, and gives every fit the initial weights that
-        it has; those of a function's are drawn by ``random_state``. None: an MLP for a table, a small CNN for images,
-        on features standardised by the training rows. A module of your own gets X as you pass it; of the best epoch its
-        parameters and buffers are kept, not what it keeps elsewhere (a cache, say).
+        The network, one logit per row. A module is copied, never changed: every fit starts from its weights. A
+        function makes a new module, whose weights are drawn by ``random_state``. None: an MLP for a table, a small CNN
+        for images, on features standardised by the training rows. Your own module gets X as you pass it. The parameters
+        and buffers of its best epoch are kept, but no other state, such as a cache.
     epochs : int or None
-        Passes over U. None: 20 to 100, enough for about 2,000 steps.
+        Passes over U. None: 20 to 100, so that there are about 2,000 steps.
+    optimizer : {"amsgrad", "adamw", "sgd"}
+        Adam with the AMSGrad correction, AdamW, or SGD with Nesterov momentum 0.9.
     lr : float
-        Learning rate of AMSGrad; falls to a tenth after each of the epochs in ``lr_milestones``.
+        Learning rate.
+    lr_schedule : {"constant", "cosine"}
+        Constant: falls to a tenth after each of the epochs in ``lr_milestones``, and stays where it is without any.
+        Cosine: falls to zero over all epochs, step by step.
     lr_milestones : sequence of int
+    lr_warmup : float
+        Epochs, or a part of one, in which the learning rate first rises from zero, step by step.
     weight_decay : float
+    augment : None, {"weak", "strong", "digits"} or function
+        Random changes of the training rows, new ones in every step. Names are for images: "weak" flips and crops,
+        "strong" adds an affine map, other colours and a hole, "digits" has an affine and an elastic map and no flip. A
+        function ``augment(rows, random)`` gets rows of shape (models, n, …) and a
+        :class:`~pulab.training.RandomSource`, and returns rows of the same shape. Validation and prediction see the
+        rows as they are.
     batch_size_u : int or None
-        Unlabeled rows a step. None: a twentieth of them, from 32 to 512.
+        Unlabeled rows per step. None: a twentieth of them, from 32 to 512.
     batch_size_p : int or None
-        Labelled rows a step. None: dealt out so that P, like U, is passed over once an epoch.
+        Labelled rows per step. None: P is passed over once per epoch, like U.
     validation_fraction : float in [0, 1)
-        Share of P and of U that is held out to choose the epoch by, where ``fit`` gets no validation set. 0: the last
-        epoch is kept.
+        Share of P and of U that is held out to choose the best epoch, if ``fit`` gets no validation set. 0: keep the
+        last epoch.
     dtype : {"float32", "float64", "bfloat16"}
-        Of weights and data. With "bfloat16" these stay float32 and the network computes in bfloat16, where the device
-        has instructions for it: for large networks.
+        Number type of weights and data. With "bfloat16" they stay in float32 and the network computes in bfloat16, if
+        the device has instructions for it. Use it for large networks.
     device : {"auto", "cpu", "cuda"} or torch.device
     random_state : int, RandomState or None
-        While a fit runs, the global generators of torch, numpy and Python are seeded by it; then they are put back.
+        It seeds the global generators of torch, numpy and Python during a fit. They are restored afterwards.
     verbose : int
         Above 0: a progress bar.
 """,
-    "attributes": """\
+    "attributes without prior": """\
     classes_ : array of two labels, the positive one last
-    prior_ : float
-    prior_interval_ : tuple of two floats
-        Between which values the prior lies, where it was estimated; the prior itself, twice, where it was given.
     module_ : nn.Module
         The network as it stood at ``best_epoch_``.
     history_ : list of dict
-        One record per epoch: the loss and its terms, the learning rate, the mean predicted share of positives in U, the
-        validation risk. ``pandas.DataFrame(clf.history_)`` makes a table of it.
+        One record per epoch: the loss and its terms, the learning rate, the mean predicted share of positives in U,
+        the validation risk. ``pandas.DataFrame(clf.history_)`` makes a table of it.
     best_epoch_ : int
         The epoch with the lowest validation risk, counted from 1.
     device_, n_features_in_, row_shape_, scaler_
 """,
 }
+SHARED_DOCS["attributes"] = """\
+    prior_ : float
+    prior_interval_ : tuple of two floats
+        The interval of the prior, where it was estimated; the prior itself, twice, where it was given.
+""" + SHARED_DOCS["attributes without prior"]
 
 
 class BasePUClassifier(PUClassifier):
-    """Glue between scikit-learn's contract and the training loop. A method overrides :meth:`_objective`."""
+    """The link between scikit-learn's contract and the training loop. A method writes ``_objective``."""
 
     _docs = SHARED_DOCS
 
-    # A supervised or naive method opposes P to the rows that are not P, whatever the scenario.
+    # Whether the method has a parameter `prior`, and so an attribute `prior_`.
+    _needs_prior = True
+
+    # False for supervised and naive methods: their second stream holds the rows that are not P, in both scenarios.
     _u_is_population = True
 
-    # How many trainings a fit is made of.
+    # The number of trainings in a fit.
     _n_trainings = 1
 
     prior: float | str | None
     scenario: str
     module: ModuleLike
     epochs: int | None
+    optimizer: str
     lr: float
+    lr_schedule: str
     lr_milestones: Sequence[int]
+    lr_warmup: float
     weight_decay: float
+    augment: str | Augment | None
     batch_size_u: int | None
     batch_size_p: int | None
     validation_fraction: float
@@ -145,17 +171,17 @@ class BasePUClassifier(PUClassifier):
     verbose: int
 
     def _assign(self, arguments: dict[str, Any]) -> None:
-        """Set the parameters that a constructor was called with; constructors do nothing else."""
+        """Set the parameters of a constructor. Constructors do nothing else."""
         for name in self._get_param_names():
             setattr(self, name, arguments[name])
 
-    # What a method says of itself ------------------------------------------------------------------------------
+    # The parts that a method writes ----------------------------------------------------------------------------
 
-    # What the loop minimises for this method; one of two stages (PUbN) overrides `_stages` instead.
+    # The objective of the loop. A method of two stages (PUbN) overrides `_stages` instead.
     _objective: Callable[[Task, Schedule], Objective]
 
     def _check_params(self) -> None:
-        """Refuse hyper-parameters of the method's own that make no sense."""
+        """Raise an error for invalid hyper-parameters of the method."""
 
     def _resolve_prior(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
         return resolve_prior(self.prior, X, positive, self.scenario, seed)
@@ -169,10 +195,10 @@ class BasePUClassifier(PUClassifier):
         ----------
         X : array of shape (n, features) or (n, channels, height, width), data frame, or sparse matrix
         y : array of shape (n,)
-            1 for a known positive, 0 for an unlabeled row. Also read: booleans, {1, -1}, a value and NaN or None, any
-            two classes (the one that sorts last is positive).
+            1 for a known positive, 0 for an unlabeled row. Other forms: booleans, {1, -1}, a value and NaN or None,
+            any two classes (the one that sorts last is positive).
         X_val, y_val : like X and y, optional
-            Rows to choose the epoch by. Without them ``validation_fraction`` of P and of U is held out.
+            Rows to choose the best epoch. Without them ``validation_fraction`` of P and of U is held out.
         """
         return self._fit({"X": X, "y": y, "X_val": X_val, "y_val": y_val})
 
@@ -180,8 +206,8 @@ class BasePUClassifier(PUClassifier):
         """Logits: above 0 where a row is more likely positive than not."""
         check_is_fitted(self, "module_")
         X = check_rows(self, X, reset=False)
-        # A table is scored in float64: the score of a row must not depend on the rows beside it, and float32 kernels
-        # differ from one batch size to the next by more than scikit-learn's 1e-7. Our own net only: others may not.
+        # A table is scored in float64. The score of a row must not depend on the other rows, and float32 kernels differ
+        # between batch sizes by more than scikit-learn's 1e-7. Only for our own net: others may not allow float64.
         exact = self.scaler_ is not None and X.ndim == 2
         module = copy.deepcopy(self.module_).double() if exact else self.module_
         weight = next(module.parameters())
@@ -199,7 +225,7 @@ class BasePUClassifier(PUClassifier):
         return chosen
 
     def __getstate__(self) -> dict[str, Any]:
-        # Pickles go where there may be no GPU.
+        # A pickle may be loaded where there is no GPU.
         state: dict[str, Any] = super().__getstate__()
         return state | {
             name: copy.deepcopy(value).cpu()
@@ -221,13 +247,14 @@ class BasePUClassifier(PUClassifier):
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
         seeds = Seeds(draw_seed(self.random_state))
-        self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
+        if self._needs_prior:
+            self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
         self.device_ = device
 
-        # P and U are told apart before any arithmetic, so that how their rows are interleaved cannot matter.
+        # P and U are separated before any arithmetic, so the order in which their rows are mixed has no influence.
         p, u = np.flatnonzero(labels.positive), np.flatnonzero(~labels.positive)
         if len(p) == 1:
-            warn("there is a single labelled positive; expect little.")
+            warn("there is only one labelled positive: results will be poor. Label more rows.")
         nothing = np.empty(0, dtype=np.int64)
         p_val, u_val = nothing, nothing
         if X_val is None and self.validation_fraction > 0:
@@ -247,7 +274,7 @@ class BasePUClassifier(PUClassifier):
         elif len(p_val):
             validation = make_streams(rows, self._stream_rows(p_val, u_val), device)
         return Task(
-            prior=self.prior_,
+            prior=self.prior_ if self._needs_prior else math.nan,
             streams=make_streams(rows, stream_rows, device),
             validation=validation,
             positive=labels.positive,
@@ -265,6 +292,9 @@ class BasePUClassifier(PUClassifier):
             check_number("epochs", self.epochs, low=1, whole=True)
         check_number("lr", self.lr, low=0, ends="(]")
         check_number("weight_decay", self.weight_decay, low=0)
+        check_number("lr_warmup", self.lr_warmup, low=0)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         check_number("validation_fraction", self.validation_fraction, low=0, high=1, ends="[)")
         for name in ("batch_size_u", "batch_size_p"):
             if getattr(self, name) is not None:
@@ -273,6 +303,12 @@ class BasePUClassifier(PUClassifier):
             raise InputError(f"lr_milestones must be a sequence of epochs, got {self.lr_milestones!r}.")
         for milestone in self.lr_milestones:
             check_number("each of lr_milestones", milestone, low=0, whole=True)
+        if len(self.lr_milestones) and self.lr_schedule != "constant":
+            raise InputError(
+                f"lr_milestones need lr_schedule='constant', got {self.lr_schedule!r}. Leave one of them out."
+            )
+        if not callable(self.augment) and self.augment is not None:
+            check_choice("augment", self.augment, POLICIES)
 
     def _stream_rows(self, p: Index, u: Index) -> dict[str, Index]:
         population = np.concatenate([p, u]) if self._u_is_population and self.scenario == "single-sample" else u
@@ -295,18 +331,18 @@ class BasePUClassifier(PUClassifier):
         return self
 
     def _forget(self) -> None:
-        """Not fitted any more: a fit that fails must not leave half of itself, or of an old one, behind."""
+        """Remove all fitted attributes. A fit that fails must leave no part of itself or of an older fit."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
     def _stages(self, task: Task) -> Stages:
-        """Yield a training, take what came of it. A method of two stages yields twice."""
+        """Yield a training and receive its result. A method of two stages yields twice."""
         schedule = self._schedule(task)
         trained = yield self._job(task, self._objective(task, schedule), schedule)
         self._finish(task, trained)
 
     def _finish(self, task: Task, trained: Trained) -> None:
-        """Keep what the last training has learned."""
+        """Keep the result of the last training."""
         self.module_, self.history_, self.best_epoch_ = trained.module, trained.history, trained.best_epoch
 
     def _schedule(self, task: Task, lr: float | None = None) -> Schedule:
@@ -320,13 +356,28 @@ class BasePUClassifier(PUClassifier):
             batch_size_u=batch_size_u,
             batch_size_p=self.batch_size_p,
             autocast=resolve_dtype(self.dtype, task.device)[1],
+            optimizer=self.optimizer,
+            lr_schedule=self.lr_schedule,
+            lr_warmup=float(self.lr_warmup),
         )
 
     def _job(self, task: Task, objective: Objective, schedule: Schedule, stage: str = "") -> Job:
         """A training with a fresh module."""
         seeds = Seeds(task.seeds["training" + stage])
         module = self._new_module(task, stage)
-        return Job(module, objective, task.streams, task.validation, schedule, seeds, task.device, stage)
+        return Job(
+            module, objective, task.streams, task.validation, schedule, seeds, task.device, self._augment(), name=stage
+        )
+
+    def _augment(self) -> Augment | None:
+        if not isinstance(self.augment, str):
+            return self.augment
+        if len(self.row_shape_) != 3:
+            raise InputError(
+                f"augment={self.augment!r} is for images, X of shape (n, channels, height, width), got rows of shape "
+                f"{self.row_shape_}. Pass a function, or leave it out."
+            )
+        return POLICIES[self.augment]
 
     def _new_module(self, task: Task, stage: str) -> nn.Module:
         with seeded(task.seeds["weights" + stage], task.device):
@@ -335,7 +386,7 @@ class BasePUClassifier(PUClassifier):
                 if any(p.is_complex() for p in module.parameters() if not is_lazy(p)):
                     raise InputError("the module has complex parameters, which cannot be trained. Use two real ones.")
                 module = module.to(task.device, task.dtype)
-                # A look at two rows: a module that does not fit fails here, a lazy one gets its parameters.
+                # A pass of two rows: a module that does not fit fails here, a lazy one gets its parameters.
                 module.eval()
                 rows = task.rows[torch.arange(2, device=task.device)]
                 with torch.no_grad():
@@ -350,7 +401,7 @@ class BasePUClassifier(PUClassifier):
         if not out.is_floating_point() or not any(p.requires_grad for p in module.parameters()):
             raise InputError("the module must have parameters to learn and give floating-point logits.")
         if any(map(is_lazy, module.parameters())):
-            raise InputError("the module has lazy parameters that a pass in evaluation mode does not give a size.")
+            raise InputError("the module has lazy parameters that get no size in a pass in evaluation mode.")
         return module
 
     def _make_module(self) -> nn.Module:
@@ -362,7 +413,7 @@ class BasePUClassifier(PUClassifier):
         if not isinstance(module, nn.Module):
             raise InputError(f"module must be an nn.Module or a function that makes one, got {self.module!r}.")
         try:
-            return copy_module(module)  # of a function's result too: it may give out the same one every time
+            return copy_module(module)  # also the result of a function, which may return the same module each time
         except Exception as error:
             if makes_one and given() is not module:
                 return module
@@ -386,10 +437,10 @@ def fit_tasks(
     on_epoch: OnEpoch = ignore,
     owners: Sequence[str] = (),
 ) -> list[TrainingError | None]:
-    """Take every estimator through its stages, those that stand at a training at the same time together.
+    """Take every estimator through its stages. Trainings of the same stage run together.
 
-    Returns what went wrong with each, if anything: that one is not fitted, and the others are. Errors about what was
-    passed in begin with the estimator's entry in ``owners``.
+    Returns an error or None for each estimator. One with an error is not fitted; the others are. Error messages about
+    inputs begin with the estimator's entry in ``owners``.
     """
     owners = owners or [""] * len(estimators)
     stages = [estimator._stages(task) for estimator, task in zip(estimators, tasks, strict=True)]
@@ -406,7 +457,7 @@ def fit_tasks(
                 estimators[i]._forget()
                 failures[i] = TrainingError(trained.failure)
             else:
-                # Between trainings the module predicts, and may draw random numbers by itself.
+                # Between two trainings the module predicts. It may draw random numbers by itself.
                 between = seeded(tasks[i].seeds["between"], tasks[i].device)
                 with suppress(StopIteration), between, owned(owners[i]):
                     waiting[i] = replace(stages[i].send(trained), owner=owners[i])
@@ -415,7 +466,7 @@ def fit_tasks(
 
 @contextmanager
 def owned(owner: str) -> Iterator[None]:
-    """Within, errors about what was passed in say whose they are."""
+    """Inside, messages of input errors begin with ``owner``."""
     try:
         yield
     except ValueError as error:
@@ -426,17 +477,17 @@ def owned(owner: str) -> Iterator[None]:
 
 
 def copy_module(module: nn.Module) -> nn.Module:
-    """A copy with the hooks on gradients, which ``deepcopy`` leaves behind."""
-    with torch.no_grad():  # or the parameters of a scripted module would be copies within a graph
-        made = copy.deepcopy(module)
-    for theirs, ours in zip(module.parameters(), made.parameters(), strict=True):
-        for hook in (theirs._backward_hooks or {}).values():
-            ours.requires_grad_().register_hook(hook)  # type: ignore[no-untyped-call]
-        for hook in (theirs._post_accumulate_grad_hooks or {}).values():
-            ours.requires_grad_().register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
-        if ours.requires_grad != theirs.requires_grad:
-            ours.requires_grad_(theirs.requires_grad)
-    return made
+    """A copy with the hooks on gradients, which ``deepcopy`` loses."""
+    with torch.no_grad():  # otherwise the copied parameters of a scripted module belong to a graph
+        copy_ = copy.deepcopy(module)
+    for original, copied in zip(module.parameters(), copy_.parameters(), strict=True):
+        for hook in (original._backward_hooks or {}).values():
+            copied.requires_grad_().register_hook(hook)  # type: ignore[no-untyped-call]
+        for hook in (original._post_accumulate_grad_hooks or {}).values():
+            copied.requires_grad_().register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        if copied.requires_grad != original.requires_grad:
+            copied.requires_grad_(original.requires_grad)
+    return copy_
 
 
 def draw_seed(random_state: Any) -> int:
@@ -456,10 +507,10 @@ def make_streams(rows: Rows, index: dict[str, Index], device: torch.device) -> d
 
 
 def default_batch_size(n_u: int) -> int:
-    """Unlabeled rows a step: about twenty steps an epoch, in batches that a core likes."""
+    """Unlabeled rows per step: about twenty steps per epoch, 32 to 512 rows each."""
     return min(max(32, math.ceil(n_u / 20)), 512)
 
 
 def default_epochs(steps: int) -> int:
-    """Enough epochs for some 2,000 steps, but never fewer than 20 nor more than 100."""
+    """Enough epochs for about 2,000 steps, but at least 20 and at most 100."""
     return min(max(20, math.ceil(2000 / steps)), 100)

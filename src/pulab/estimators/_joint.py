@@ -1,6 +1,6 @@
 """The paper's method: a network and soft pseudo-labels of the unlabeled rows, optimised jointly."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,36 +12,36 @@ from pulab._validation import check_choice, check_number
 from pulab.errors import warn
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
 from pulab.losses import LOSSES, joint_terms, nnpu_risk
-from pulab.training import LabelRing, Schedule, Step, Trained, predict_logits
+from pulab.training import Augment, Batch, LabelRing, Objective, Schedule, Step, Trained, predict_logits
 
 INITS = ("prior", "negative", "random")
 N_BINS = 20
 
 
-class JointObjective:
+class JointObjective(Objective):
     """Algorithm 1: λ·L_P + KL to the labels + α·KL of the predicted share to the prior + β·entropy.
 
-    ``numbers`` are the hyper-parameters that models of a fleet may differ in, each a tensor with a value per model.
+    ``numbers`` are the hyper-parameters, each with a value per model.
     """
 
     def __init__(
         self, labels: LabelRing, numbers: Mapping[str, Tensor], epochs: int, e_start: int, positive_loss: str
     ) -> None:
+        super().__init__(epochs, e_start, positive_loss, labels.r, **numbers)
         self.labels = labels
-        self._numbers = dict(numbers)
         self._epochs, self._e_start, self._positive_loss = epochs, e_start, positive_loss
-        self._lambda = numbers["lambda_init"].clone()  # filled anew each epoch: the step stays the same
+        self._lambda = numbers["lambda_init"].clone()  # changed in place each epoch, so that a recorded step sees it
 
     def begin_epoch(self, epoch: int) -> None:
-        first, last = self._numbers["lambda_init"], self._numbers["lambda_final"]
+        first, last = self.numbers["lambda_init"], self.numbers["lambda_final"]
         left = (self._epochs - epoch) / (self._epochs - 1) if self._epochs > 1 else 0.0
         self._lambda.copy_(left * (first - last) + last)
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        # The label memory gets the very predictions that the gradient comes from: dropout on, batch statistics.
-        self.labels.remember(positions["u"], torch.sigmoid(g["u"].detach()))
-        y_u = self.labels.current.gather(1, positions["u"])
-        n = self._numbers
+    def step(self, batch: Batch) -> Step:
+        g, rows, n = batch.logits(), batch.positions["u"], self.numbers
+        # The memory gets the same predictions that the gradient comes from: dropout on, batch statistics.
+        self.labels.remember(rows, torch.sigmoid(g["u"].detach()))
+        y_u = self.labels.current.gather(1, rows)
         terms = joint_terms(g["p"], g["u"], y_u, n["prior"], LOSSES[self._positive_loss])
         loss = self._lambda * terms.positive + terms.kl + n["alpha"] * terms.prior_kl + n["beta"] * terms.entropy
         return Step(loss, {"loss": loss, **terms._asdict()})
@@ -53,17 +53,13 @@ class JointObjective:
         return {"lambda": self._lambda, "label_histogram": counts.scatter_add_(1, bins, torch.ones_like(bins))}
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return nnpu_risk(g["p"], g["u"], self._numbers["prior"]).value
-
-    @property
-    def kind(self) -> Hashable:
-        return self._epochs, self._e_start, self._positive_loss, self.labels.r
+        return nnpu_risk(g["p"], g["u"], self.numbers["prior"]).value
 
     def stack(self, others: Sequence[Self]) -> Self:
-        fleet = [self, *others]
-        numbers = {name: torch.cat([o._numbers[name] for o in fleet]) for name in self._numbers}
-        labels = LabelRing.stack([o.labels for o in fleet])
-        return type(self)(labels, numbers, self._epochs, self._e_start, self._positive_loss)
+        stacked = super().stack(others)
+        stacked.labels = LabelRing.stack([self.labels, *(other.labels for other in others)])
+        stacked._lambda = stacked.numbers["lambda_init"].clone()
+        return stacked
 
     def state_dict(self) -> dict[str, Any]:
         return self.labels.state_dict()
@@ -84,17 +80,17 @@ class JointPUClassifier(BasePUClassifier):
     ----------
     {prior}
     init : {"prior", "negative", "random"}
-        Labels to begin with: all equal to the prior, all 0, or 0 and 1 at random with exactly the prior's share of 1.
+        Initial labels: all equal to the prior, all 0, or random 0 and 1 with exactly the prior's share of 1.
     lambda_init : float
         Weight of the labelled positives in the first epoch.
     alpha : float
-        Weight of the term that holds the share of predicted positives at the prior. Without it training collapses.
+        Weight of the term that keeps the share of predicted positives at the prior. Without it training collapses.
     beta : float
-        Weight of the entropy, which makes predictions decide.
+        Weight of the entropy. It pushes predictions towards 0 and 1.
     r : int
-        How many epochs of predictions a label averages.
+        Number of epochs whose predictions a label averages.
     e_start : int or None
-        First epoch after which labels are updated. None: a fifth of ``epochs``, as in the paper.
+        Labels are updated after this epoch and all later ones. None: a fifth of ``epochs``, as in the paper.
     positive_loss : {"sigmoid", "logistic"}
         Loss of a labelled positive.
     {shared}
@@ -102,8 +98,8 @@ class JointPUClassifier(BasePUClassifier):
     Attributes
     ----------
     pseudo_labels_ : array of shape (number of unlabeled rows,)
-        Labels after the last epoch, in the order of the rows; for rows that were held out for validation, the kept
-        module's probability.
+        Labels after the last epoch, in the order of the rows. For rows that were held out for validation: the
+        probability given by ``module_``.
     {attributes}
 
     References
@@ -143,9 +139,13 @@ class JointPUClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 2e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -168,7 +168,7 @@ class JointPUClassifier(BasePUClassifier):
     def _objective(self, task: Task, schedule: Schedule) -> JointObjective:
         e_start = self.e_start or max(2, round(schedule.epochs / 5))
         if schedule.epochs < e_start:
-            warn(f"the labels stay as they began: e_start is {e_start}, but there are only {schedule.epochs} epochs.")
+            warn(f"labels are never updated: e_start is {e_start}, but there are only {schedule.epochs} epochs.")
         n_u = len(task.streams["u"])
         initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
         weights = {"alpha": self.alpha, "beta": self.beta, "lambda_init": self.lambda_init}
@@ -195,7 +195,7 @@ class JointPUClassifier(BasePUClassifier):
 
 
 def initial_labels(init: str, n: int, prior: float, seed: int) -> NDArray[np.float64]:
-    """Labels to begin with. Random ones have exactly the prior as their mean, as the paper wants it."""
+    """Initial labels. Random ones have exactly the prior as their mean, as in the paper."""
     if init == "random":
         return np.random.default_rng(seed).permutation(np.arange(n) < round(prior * n)).astype(np.float64)
     return np.full(n, prior if init == "prior" else 0.0)

@@ -3,12 +3,11 @@
 import copy
 import math
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from inspect import signature
-from pickle import PicklingError, loads
+from pickle import PicklingError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +19,11 @@ from torch import nn
 
 from pulab._torch import Settings, resolve_device
 from pulab._validation import check_choice, check_number
-from pulab.errors import InputError, PulabWarning, TrainingError, warn
+from pulab.errors import InputError, TrainingError, warn
 from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks, owned
 from pulab.training import Record, has_gradient_hooks
 
-LOAD = 2**30  # numbers in the rows of fits that are trained together; batched, they are on the device twice
+LOAD = 2**30  # numbers in the rows of fits that are trained together; batched rows are on the device twice
 
 
 def fit_many(
@@ -37,29 +36,28 @@ def fit_many(
 ) -> list[Any]:
     """Fit many estimators, each to the result it has alone, in less time than one after another.
 
-    On a GPU small networks that differ in their numbers only (samples, seeds, priors, weights of a loss, learning
-    rates, weight decay) are trained as one batched network; the others side by side: larger networks, those with
-    buffers (BatchNorm) or random numbers of their own other than ``nn.Dropout``'s, and all under
-    ``torch.use_deterministic_algorithms``. Another loss, batch size or number of epochs or rows makes another network.
-    On a CPU fits are spread over processes of one thread each.
+    On a GPU small networks are trained as one batched network if they are ``nn.Sequential`` of common layers and differ
+    in numbers only: samples, seeds, priors, weights of a loss, learning rates, weight decay. All others are trained
+    side by side: your own ``nn.Module`` classes, networks with BatchNorm or with 5 million parameters, and everything
+    under ``torch.use_deterministic_algorithms``. On a CPU fits are spread over processes of one thread each.
 
-    In a batched network float32 is rounded in another way, which a long training makes visible; in float64 the
-    results are equal to 1e-9.
+    A batched network rounds float32 differently, and a long training makes that visible. In float64 results are equal
+    to 1e-9.
 
     Parameters
     ----------
     estimators : sequence of pulab classifiers
-        They are not changed; fitted copies are returned.
+        They are not changed. Fitted copies are returned.
     datasets : sequence of dict
-        What to pass to each ``fit``: ``{"X": …, "y": …}``, and ``X_val``, ``y_val`` where there are any.
+        The arguments of each ``fit``: ``{"X": …, "y": …}``, and ``X_val``, ``y_val`` if there are any.
     n_jobs : int or None
-        Processes on a CPU, as for scikit-learn; -1 is one a core. Modules with hooks on gradients, or that cannot be
-        pickled, need 1.
+        Processes on a CPU, as in scikit-learn; -1 is one per core. Modules with hooks on gradients, or that
+        cannot be pickled, need 1.
     side_by_side : int
-        How many networks a GPU trains at a time, those that are batched counting as one.
+        Number of networks that a GPU trains at a time. A batched network counts as one.
     on_error : {"raise", "return"}
-        What to do about a training whose numbers are no longer finite: raise its ``TrainingError``, or go on and return
-        the error in the place of the estimator.
+        If the numbers of a training are no longer finite: raise its ``TrainingError``, or go on and return the error in
+        the place of the estimator.
 
     Examples
     --------
@@ -88,7 +86,9 @@ def fit_many(
     check_choice("on_error", on_error, ("raise", "return"))
     check_number("side_by_side", side_by_side, low=1, whole=True)
     if n_jobs == 0 or not (n_jobs is None or isinstance(n_jobs, int | np.integer)):
-        raise InputError(f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}. Use -1 for one a core.")
+        raise InputError(
+            f"n_jobs must be a whole number other than 0, or None, got {n_jobs!r}. Use -1 for one per core."
+        )
     if not estimators:
         return []
     if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
@@ -98,9 +98,9 @@ def fit_many(
                 raise TrainingError(f"{_owner(i)}{error}")
     else:
         fitted = _fit_in_processes(estimators, datasets, n_jobs, on_error)
-    for made, estimator in zip(fitted, estimators, strict=True):
-        if estimator.random_state is None and not isinstance(made, TrainingError):
-            made.random_state = None
+    for result, estimator in zip(fitted, estimators, strict=True):
+        if estimator.random_state is None and not isinstance(result, TrainingError):
+            result.random_state = None
     return fitted
 
 
@@ -111,10 +111,10 @@ def fit_in_step(
     side_by_side: int = 4,
     on_progress: Callable[[float], None] = lambda fits: None,
 ) -> list[Any]:
-    """Fit copies of these in this process, all at once; a training that fails leaves its error in its place.
+    """Fit copies of the estimators in this process, all at once. A failed training gives its error as its result.
 
-    ``on_progress`` is told after every epoch of every one of them which part of a fit that was, on average: of fits
-    that are made of two trainings and fits that are made of one, all epochs count the same.
+    ``on_progress`` gets the finished part of a fit after every epoch of every estimator. A fit may have one training or
+    two; all epochs count the same.
     """
     an_epoch = len(estimators) / sum(estimator._n_trainings for estimator in estimators)
     fitted: list[Any] = _copies(estimators)
@@ -123,17 +123,17 @@ def fit_in_step(
         on_progress(an_epoch / epochs)
 
     for together in _loads(datasets):
-        mine = [fitted[i] for i in together]
+        chosen = [fitted[i] for i in together]
         with torch.inference_mode(False), torch.enable_grad():
             owners = [_owner(i) for i in together]
             tasks = []
-            for owner, estimator, i in zip(owners, mine, together, strict=True):
+            for owner, estimator, i in zip(owners, chosen, together, strict=True):
                 with owned(owner):
                     tasks.append(estimator._prepare(**datasets[i]))
-            # Batched arithmetic depends on the company in its last bits.
+            # The last bits of batched arithmetic depend on the number of models.
             batched = tasks[0].device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
             failures = fit_tasks(
-                mine, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch, owners=owners
+                chosen, tasks, batched=batched, side_by_side=side_by_side, on_epoch=on_epoch, owners=owners
             )
         for i, failure in zip(together, failures, strict=True):
             fitted[i] = failure or fitted[i]
@@ -141,23 +141,23 @@ def fit_in_step(
 
 
 def _copies(estimators: Sequence[BasePUClassifier]) -> list[BasePUClassifier]:
-    """Fresh copies. A RandomState that several of them share, numpy's own for None, gives each what it gives it alone.
+    """Fresh copies. A shared RandomState, or numpy's own for None, gives each copy the numbers it would get alone.
 
-    They hold its state, since a worker would draw from a generator of its own.
+    The copies hold the state, because a worker process would draw from its own generator.
     """
     copies = []
     for estimator in estimators:
-        # Not scikit-learn's clone, which copies a module without its hooks; fit copies it with them.
-        made, state = type(estimator)(**estimator.get_params(deep=False)), estimator.random_state
+        # Not scikit-learn's clone: it copies a module without its hooks, which `fit` keeps.
+        copied, state = type(estimator)(**estimator.get_params(deep=False)), estimator.random_state
         if state is None or isinstance(state, np.random.RandomState):
-            made.random_state = copy.deepcopy(check_random_state(state))
+            copied.random_state = copy.deepcopy(check_random_state(state))
             draw_seed(state)
-        copies.append(made)
+        copies.append(copied)
     return copies
 
 
 def _loads(datasets: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
-    """Fits, in their order, whose rows a device holds at once."""
+    """Groups of fits, in their order, whose rows a device can hold at once."""
     load: list[int] = []
     numbers = 0
     for i, data in enumerate(datasets):
@@ -175,20 +175,17 @@ def _fit_in_processes(
     estimators: Sequence[BasePUClassifier], datasets: Sequence[Mapping[str, Any]], n_jobs: int | None, on_error: str
 ) -> list[Any]:
     copies, caller = _copies(estimators), _Caller(os.getpid(), Settings.here())
-    hooked = [isinstance(made.module, nn.Module) and has_gradient_hooks(made.module) for made in copies]
-    todo = enumerate(zip(copies, datasets, hooked, strict=True))
-    fitted, said = [], dict[Any, Any]()
+    hooked = [isinstance(c.module, nn.Module) and has_gradient_hooks(c.module) for c in copies]
+    jobs = enumerate(zip(copies, datasets, hooked, strict=True))
+    fitted = []
     try:
-        for made, told in Parallel(n_jobs)(delayed(_fit)(i, *job, on_error, caller) for i, job in todo):
-            fitted.append(made)
-            for message, filename, line in told:
-                if isinstance(message, PulabWarning):
-                    warn(str(message))
-                else:
-                    warnings.warn_explicit(message, type(message), filename, line, _name_of(filename), said)
+        for result, messages in Parallel(n_jobs)(delayed(_fit)(i, *job, on_error, caller) for i, job in jobs):
+            fitted.append(result)
+            for message in messages:
+                warn(message)
     except PicklingError:
-        for i, made in enumerate(copies):
-            _check_travels(made, i)
+        for i, estimator in enumerate(copies):
+            _check_picklable(estimator, i)
         raise
     return fitted
 
@@ -198,8 +195,7 @@ class _Caller(NamedTuple):
     settings: Settings
 
 
-def _check_travels(estimator: BasePUClassifier, i: int) -> None:
-    """Refuse what is stuck between processes."""
+def _check_picklable(estimator: BasePUClassifier, i: int) -> None:
     try:
         dumps(estimator)  # as joblib does it
     except Exception as error:
@@ -208,45 +204,32 @@ def _check_travels(estimator: BasePUClassifier, i: int) -> None:
         ) from error
 
 
-def _told(warning: warnings.WarningMessage) -> tuple[Warning, str, int]:
-    """What is needed to say it once more elsewhere, but for what cannot go there."""
-    try:
-        message = loads(dumps(warning.message))
-    except Exception:
-        message = UserWarning(str(warning.message))
-    return message, warning.filename, warning.lineno
-
-
-def _name_of(filename: str) -> str | None:
-    """The module of a file, which filters of warnings may go by."""
-    return next((name for name, m in list(sys.modules.items()) if getattr(m, "__file__", None) == filename), None)
-
-
 def _fit(
     i: int, estimator: BasePUClassifier, data: Mapping[str, Any], hooked: bool, on_error: str, caller: _Caller
-) -> tuple[Any, list[tuple[Warning, str, int]]]:
-    """Fit one, on one thread; in another process also collect the warnings, for the caller to hear them."""
-    away = os.getpid() != caller.process
-    if away and hooked:
+) -> tuple[Any, list[str]]:
+    """Fit one estimator on one thread. Another process also returns pulab's warnings, for the caller to repeat."""
+    in_worker = os.getpid() != caller.process
+    if in_worker and hooked:  # a pickle loses them without a word
         raise InputError(f"{_owner(i)}hooks on gradients do not go to another process. Pass n_jobs=1.")
     threads, before = torch.get_num_threads(), Settings.here()
     torch.set_num_threads(1)
     caller.settings.use()
     try:
         with ExitStack() as stack:
-            heard = stack.enter_context(warnings.catch_warnings(record=True, action="default")) if away else []
+            caught = stack.enter_context(warnings.catch_warnings(record=True, action="default")) if in_worker else []
             stack.enter_context(owned(_owner(i)))
             estimator.fit(**data)
-        if away:
-            _check_travels(estimator, i)
-        return estimator, [*map(_told, heard)]
+        if in_worker:
+            _check_picklable(estimator, i)
+        result: Any = estimator
     except TrainingError as error:
         if on_error == "raise":
             raise TrainingError(f"{_owner(i)}{error}") from error
-        return error, [*map(_told, heard)]
+        result = error
     finally:
         torch.set_num_threads(threads)
         before.use()
+    return result, [str(warning.message) for warning in caught]
 
 
 def _owner(i: int) -> str:

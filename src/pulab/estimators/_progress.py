@@ -1,4 +1,4 @@
-"""A bar for people who wait."""
+"""A progress bar."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 
 @contextmanager
 def epoch_progress(name: str) -> Iterator[Callable[[dict[str, Any], int], None]]:
-    """A progress bar on stderr, told after every epoch."""
+    """A progress bar on stderr. Call the function that it gives after every epoch."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""PUbN: learn which rows look labelled at all, then take the others for negatives, weighted."""
+"""PUbN: learn which rows look like labelled ones, then take the others for weighted negatives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,31 +21,32 @@ from pulab.losses import (
     pubn_unlabeled,
     upu_risk,
 )
-from pulab.training import MemorylessObjective, Step, predict_logits
+from pulab.training import Augment, Batch, Objective, Step, predict_logits
 
 
-class SigmaObjective(MemorylessObjective):
-    """First stage: σ(x), the probability that a row is of a kind that gets labelled."""
+class SigmaObjective(Objective):
+    """First stage: σ(x), the probability that a row is of the labelled kind."""
 
     def __init__(self, prior: Tensor, rho: Tensor) -> None:
         super().__init__(prior=prior, rho=rho)
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
+    def step(self, batch: Batch) -> Step:
+        g = batch.logits()
         if "n" in g:
-            risk = pubn_sigma_risk(g["p"], g["u"], g["n"], self._numbers["prior"], self._numbers["rho"])
+            risk = pubn_sigma_risk(g["p"], g["u"], g["n"], self.numbers["prior"], self.numbers["rho"])
         else:
-            risk = nnpu_risk(g["p"], g["u"], self._numbers["prior"], logistic_loss)
+            risk = nnpu_risk(g["p"], g["u"], self.numbers["prior"], logistic_loss)
         return Step(risk.objective, {"loss": risk.value})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        """The squared distance of σ to the truth, but for a constant."""
+        """The squared distance of σ to the truth, up to a constant."""
         sigma = {name: torch.sigmoid(values) for name, values in g.items()}
-        risk = (sigma["u"] ** 2).mean(-1) - 2 * self._numbers["prior"] * sigma["p"].mean(-1)
-        return risk - 2 * self._numbers["rho"] * sigma["n"].mean(-1) if "n" in sigma else risk
+        risk = (sigma["u"] ** 2).mean(-1) - 2 * self.numbers["prior"] * sigma["p"].mean(-1)
+        return risk - 2 * self.numbers["rho"] * sigma["n"].mean(-1) if "n" in sigma else risk
 
 
-class PUbNObjective(MemorylessObjective):
-    """Second stage: rows of U that σ finds unlike the labelled ones are negatives; P stands in for the rest.
+class PUbNObjective(Objective):
+    """Second stage: rows of U with a low σ are negatives. Labelled rows stand in for the other negatives.
 
     ``sigma`` holds σ of every row of a stream, a line per model.
     """
@@ -53,9 +54,9 @@ class PUbNObjective(MemorylessObjective):
     def __init__(self, sigma: Mapping[str, Tensor], eta: Tensor, prior: Tensor, rho: Tensor) -> None:
         super().__init__(eta=eta[:, None], prior=prior, rho=rho, **{f"sigma_{name}": s for name, s in sigma.items()})
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        n = self._numbers
-        sigma = {name: n[f"sigma_{name}"].gather(1, rows) for name, rows in positions.items()}
+    def step(self, batch: Batch) -> Step:
+        g, n = batch.logits(), self.numbers
+        sigma = {name: n[f"sigma_{name}"].gather(1, rows) for name, rows in batch.positions.items()}
         loss = n["prior"] * pubn_positive(g["p"], sigma["p"], n["eta"]).mean(-1)
         loss = loss + pubn_unlabeled(g["u"], sigma["u"], n["eta"]).mean(-1)
         if "n" in g:
@@ -63,32 +64,32 @@ class PUbNObjective(MemorylessObjective):
         return Step(loss, {"loss": loss})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return upu_risk(g["p"], g["u"], self._numbers["prior"]).value
+        return upu_risk(g["p"], g["u"], self.numbers["prior"]).value
 
 
 class PUbNClassifier(BasePUClassifier):
     """``PUbN\\N``, and PUbN where some (biased) negatives are known: ``fit(X, y, X_negative=…)``.
 
-    A first network learns σ(x), the probability that a row is of the labelled kind. Its low end over the unlabeled
-    rows are negatives, weighted by 1 − σ; a second network is trained on these and on the labelled rows.
+    A first network learns σ(x), the probability that a row is of the labelled kind. Unlabeled rows with a low σ are
+    negatives, weighted by 1 − σ. A second network is trained on these and on the labelled rows.
 
     Parameters
     ----------
     {prior}
     tau : float in (0, 1]
-        Which share of the expected negatives in U is taken from σ's low end.
+        Share of the expected negatives in U that is taken from the rows with the lowest σ.
     rho : float or None
-        P(negative, and of the kind that X_negative is drawn from) in the population. Needed with ``X_negative`` only.
+        P(negative, and of the kind that X_negative is drawn from) in the population. Only needed with ``X_negative``.
     lr_sigma : float or None
-        Learning rate of the first network. None: as ``lr``.
+        Learning rate of the first network. None: the same as ``lr``.
     {shared}
 
     Attributes
     ----------
     sigma_module_, sigma_history_
-        The first network, and how it was trained.
+        The first network and its history.
     eta_ : float
-        Rows of U with σ above it are not taken for negatives.
+        Rows of U with a higher σ are not taken for negatives.
     {attributes}
 
     References
@@ -122,9 +123,13 @@ class PUbNClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -143,7 +148,7 @@ class PUbNClassifier(BasePUClassifier):
             check_number("lr_sigma", self.lr_sigma, low=0, ends="(]")
 
     def fit(self, X: Any, y: Any, *, X_negative: Any = None, X_val: Any = None, y_val: Any = None) -> Self:
-        """Learn from positive and unlabeled rows and, if there are any, from rows that are known to be negative.
+        """Learn from positive and unlabeled rows, and from known negatives if there are any.
 
         Parameters
         ----------
@@ -172,7 +177,7 @@ class PUbNClassifier(BasePUClassifier):
             if self.validation_fraction == 0:
                 raise InputError(
                     "with X_negative and X_val, validation_fraction must be above 0, got 0. "
-                    "σ is chosen by its risk on held-out rows, of which some must be of X_negative."
+                    "The risk that chooses σ needs held-out rows of X_negative."
                 )
             index, held_out = hold_out(index, self.validation_fraction, np.random.default_rng(task.seeds["split-n"]))
             validation = validation | make_streams(rows, {"n": held_out}, task.device)
@@ -189,17 +194,17 @@ class PUbNClassifier(BasePUClassifier):
         }
         share = int((1 - task.prior - rho) * self.tau * 100)  # whole percents, as the authors' code has it
         self.eta_ = float(np.percentile(sigma["u"].cpu().numpy(), share))
-        _look_at_stand_ins(task.prior * pubn_stand_ins(sigma["p"], self.eta_).double())
+        _check_stand_ins(task.prior * pubn_stand_ins(sigma["p"], self.eta_).double())
         numbers |= task.numbers(eta=self.eta_)
         second = yield self._job(task, PUbNObjective(sigma, **numbers), self._schedule(task))
         self._finish(task, second)
 
 
-def _look_at_stand_ins(shares: Tensor) -> None:
-    """Warn where labelled rows stand in for more negatives than there can be: a row or two then rule the training."""
+def _check_stand_ins(shares: Tensor) -> None:
+    """Warn if labelled rows stand in for more negatives than there can be. One or two rows then rule the training."""
     if shares.mean() > 1:
         warn(
-            f"as negatives, the labelled rows weigh {shares.mean():.3g} times the population, where less than 1 is "
-            f"possible, and a single one of them {shares.max() / shares.numel():.3g}: the first network is too sure of "
-            "it. Raise tau, or lower lr_sigma or epochs."
+            f"as negatives, the labelled rows weigh {shares.mean():.3g} times the population, but less than 1 is "
+            f"possible. A single row weighs {shares.max() / shares.numel():.3g}: the first network is too sure of it. "
+            "Raise tau, or lower lr_sigma or epochs."
         )

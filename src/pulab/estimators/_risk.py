@@ -11,39 +11,40 @@ from torch import Tensor
 from pulab._validation import check_choice, check_number, check_prior
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
 from pulab.losses import LOSSES, Risk, nnpu_risk, pn_risk, upu_risk
-from pulab.training import MemorylessObjective, Schedule, Step
+from pulab.training import Augment, Batch, Objective, Schedule, Step
 
 RiskFunction = Callable[..., Risk]
 
 
-class RiskObjective(MemorylessObjective):
+class RiskObjective(Objective):
     """Minimise a risk of P and U logits; choose the epoch by the same risk with the sigmoid loss.
 
-    ``numbers``, the prior and what else the risk takes, have a value per model.
+    ``numbers`` are the risk's parameters, the prior among them, with a value per model.
     """
 
     def __init__(self, risk: RiskFunction, loss: str, numbers: Mapping[str, Tensor]) -> None:
         super().__init__(risk, loss, **numbers)
         self._risk, self._loss = risk, LOSSES[loss]
 
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        risk = self._risk(g["p"], g["u"], loss=self._loss, **self._numbers)
+    def step(self, batch: Batch) -> Step:
+        g = batch.logits()
+        risk = self._risk(g["p"], g["u"], loss=self._loss, **self.numbers)
         return Step(risk.objective, {"loss": risk.value})
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        return self._risk(g["p"], g["u"], self._numbers["prior"]).value
+        return self._risk(g["p"], g["u"], self.numbers["prior"]).value
 
 
 class UPUClassifier(BasePUClassifier):
     """Unbiased PU learning: the risk of a classifier, estimated without bias from positive and unlabeled rows.
 
-    A flexible network can drive the estimate below zero by memorising P; :class:`NNPUClassifier` cannot.
+    A flexible network can push the estimate below zero by memorising P. :class:`NNPUClassifier` prevents this.
 
     Parameters
     ----------
     {prior}
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
 
     Attributes
@@ -76,9 +77,13 @@ class UPUClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -103,9 +108,9 @@ class NNPUClassifier(BasePUClassifier):
     ----------
     {prior}
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     beta, gamma : float, default 0 and 1
-        Where the negative part of a batch falls below -beta, the step climbs back along it, scaled by gamma.
+        If the negative part of a batch falls below -beta, the step goes back along it, scaled by gamma.
     {shared}
 
     Attributes
@@ -141,9 +146,13 @@ class NNPUClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -171,7 +180,7 @@ class PNClassifier(BasePUClassifier):
     prior : float in (0, 1) or None
         Share of positives in the population. None: as counted in ``y``.
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
 
     Attributes
@@ -188,7 +197,7 @@ class PNClassifier(BasePUClassifier):
     True
     """
 
-    _u_is_population = False  # y is the truth: what is not positive is negative, in either scenario
+    _u_is_population = False  # y is the truth: a row that is not positive is negative, in both scenarios
 
     loss: str
 
@@ -200,9 +209,13 @@ class PNClassifier(BasePUClassifier):
         scenario: str = "case-control",
         module: ModuleLike = None,
         epochs: int | None = None,
+        optimizer: str = "amsgrad",
         lr: float = 1e-3,
+        lr_schedule: str = "constant",
         lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
         weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
         batch_size_u: int | None = None,
         batch_size_p: int | None = None,
         validation_fraction: float = 0.2,
@@ -228,15 +241,15 @@ class PNClassifier(BasePUClassifier):
 class NaivePUClassifier(PNClassifier):
     """The baseline that takes every unlabeled row for a negative: supervised learning on PU labels.
 
-    Its only use is to show what a PU method has to beat.
+    It shows what a PU method has to beat.
 
     Parameters
     ----------
     prior : float in (0, 1) or None
-        Weight of the labelled positives against the unlabeled rows. None: their share of the rows, as for anyone who
-        fits a classifier to the labels as they are.
+        Weight of the labelled positives against the unlabeled rows. None: their share of the rows, as in an ordinary
+        fit to the labels.
     loss : {"sigmoid", "logistic"}
-        Loss in training. The epoch is always chosen by the sigmoid-loss risk.
+        Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
 
     Attributes

@@ -1,14 +1,11 @@
-"""How networks are trained: rows and streams, the loop, the label memory, many models at once."""
+"""How networks are trained: streams of rows, the objective of a method, the loop, many models at once."""
 
 from pulab.training.fleet import train
 from pulab.training.loop import (
+    Augment,
     Job,
-    MemorylessObjective,
-    Objective,
     OnEpoch,
     Record,
-    Schedule,
-    Step,
     Trained,
     Training,
     ignore,
@@ -16,15 +13,24 @@ from pulab.training.loop import (
     run_in_step,
 )
 from pulab.training.memory import LabelRing
-from pulab.training.models import can_stack, has_gradient_hooks, use_channels_last
-from pulab.training.rows import Rows, Stream
+from pulab.training.model import has_gradient_hooks, use_channels_last
+from pulab.training.objective import Batch, Objective, Step
+from pulab.training.optimizers import OPTIMIZERS
+from pulab.training.random_source import RandomSource
+from pulab.training.schedule import LR_SCHEDULES, Schedule
+from pulab.training.stacking import can_stack
+from pulab.training.streams import Rows, Stream
 
 __all__ = [
+    "LR_SCHEDULES",
+    "OPTIMIZERS",
+    "Augment",
+    "Batch",
     "Job",
     "LabelRing",
-    "MemorylessObjective",
     "Objective",
     "OnEpoch",
+    "RandomSource",
     "Record",
     "Rows",
     "Schedule",

@@ -9,16 +9,16 @@ from torch import Tensor
 
 from pulab._torch import cuda_generator, host_generators
 from pulab.errors import warn
-from pulab.training.models import Model
+from pulab.training.model import Model
 
 Positions = dict[str, Tensor]
-WARM_UP = 3  # libraries choose their kernels, and the optimiser makes its state, in the first steps
+WARM_UP = 3  # steps in which libraries choose kernels and the optimiser makes its state
 
 _said: set[str] = set()
 
 
 def warn_of_fallback(what: str, why: object) -> None:
-    """Say that the slow way is taken, and why: once, however many fits take it."""
+    """Warn that a slower way is taken, and why: once per process for each reason."""
     reason = str(why).splitlines()[0] if str(why) else type(why).__name__
     message = f"{what}: {reason}"
     if message not in _said:
@@ -27,12 +27,12 @@ def warn_of_fallback(what: str, why: object) -> None:
 
 
 class CapturedStep:
-    """Calls a step function; from the fourth call with batches of a size on, replays a recording of it.
+    """Calls a step function. From the fourth call with batches of one size on, replays a recording of it.
 
-    The first calls are real steps too, so that nothing has to be undone, and show what the model does. A step that
-    cannot be recorded goes on being called, with a warning: of a module that reads values back, or one that keeps
-    something from pass to pass other than in a buffer, in place, which a recording would never see change. Looked for
-    are attributes and what lies in lists, dicts and sets; not what is deeper down.
+    The first calls are real steps too. They show whether the step can be recorded. It cannot if the module reads values
+    back to the host, or if it keeps a state outside of its buffers: a recording would never see that state change. Such
+    a step is called each time, with a warning. The check sees attributes and the content of lists, dicts and sets,
+    nothing deeper.
     """
 
     def __init__(self, step: Callable[[Positions], Tensor], model: Model) -> None:
@@ -40,9 +40,9 @@ class CapturedStep:
         self._calls: dict[tuple[int, ...], int] = {}
         self._recordings: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Positions, Tensor]] = {}
         self._refused = False
-        self._draws = False  # from the generator that all models of this GPU share
+        self._draws = False  # whether the step draws from the generator that all models of this GPU share
 
-    _turns: ClassVar[dict[torch.device, torch.cuda.Event]] = {}  # of a GPU's last replay that drew random numbers
+    _turns: ClassVar[dict[torch.device, torch.cuda.Event]] = {}  # the last replay on each GPU that drew random numbers
 
     def __call__(self, positions: Positions) -> Tensor:
         key = tuple(rows.shape[1] for rows in positions.values())
@@ -62,7 +62,7 @@ class CapturedStep:
         if not self._draws:
             graph.replay()
             return output
-        # Recordings may read their seed from one place, which the next one overwrites: one after the other.
+        # Recordings may share the place of their seed, which the next one overwrites. So they take turns.
         if output.device not in self._turns:
             self._turns[output.device] = torch.cuda.Event()  # type: ignore[no-untyped-call]
         turn = self._turns[output.device]
@@ -80,9 +80,7 @@ class CapturedStep:
             self._refuse("the module draws random numbers on the CPU")
         changed = self._model.changed_since(before)
         if changed:
-            self._refuse(
-                f"the module puts another {changed[0]} in the place of the old one; keep what it needs in buffers"
-            )
+            self._refuse(f"the module replaces its attribute {changed[0]}; keep a state in buffers, changed in place")
         return output
 
     def _record(self, key: tuple[int, ...], positions: Positions) -> bool:
@@ -90,7 +88,7 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         collecting = gc.isenabled()
         gc.collect()
-        gc.disable()  # what the collector frees while a recording runs, a graph for one, spoils it
+        gc.disable()  # memory that the collector frees during a recording, such as a graph, breaks it
         try:
             with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
                 output = self._step(inputs)
@@ -110,9 +108,9 @@ class CapturedStep:
 
 
 def _wake_generator(device: torch.device) -> None:
-    """After a failed recording torch's generator may go on believing that it is recorded; one that succeeds ends it."""
+    """After a failed recording torch's generator may stay in recording mode. A recording that succeeds ends it."""
     probe, graph = torch.zeros(1, device=device), torch.cuda.CUDAGraph()
     torch.cuda.synchronize(device)
-    graph.capture_begin(capture_error_mode="thread_local")  # torch.cuda.graph would first empty a cache that is in use
+    graph.capture_begin(capture_error_mode="thread_local")  # torch.cuda.graph would empty a cache that is in use
     probe += 1
     graph.capture_end()

@@ -8,50 +8,46 @@ import torch
 from torch import Tensor, nn
 
 from pulab.errors import InputError
-
-# Constants of the 64-bit finaliser of MurmurHash3 and the step of SplitMix64, signed; multiplication wraps around.
-_MIX1, _MIX2, _STRIDE = -0xAE502812AA7333, -0x3B314601E57A13AD, -0x61C8864680B583EB
+from pulab.training.random_source import STRIDE, scramble
 
 
 class CountedDropout(nn.Dropout):
-    """Dropout whose mask is a hash of a seed, the number of the pass and the place of the unit.
+    """Dropout whose mask is a hash of the seed, the step and the place of the unit.
 
-    torch's own draws from one generator for all models of a device, so that what a model drops would depend on its
-    company; and no generator has to be saved to go on exactly.
+    torch's dropout draws from one generator for all models of a device, so a model would drop other units in a fleet
+    than alone. A hash also needs no saved state to resume exactly.
     """
 
     seed: Tensor
     passes: Tensor
-    calls: int  # within a pass: a layer that is used twice must not drop the same units twice
-    again: bool  # in the backward pass, where checkpoints compute anew what was computed before
+    calls: int  # in this step: a layer that is used twice must not drop the same units twice
+    again: bool  # whether the backward pass runs, in which checkpoints compute passes again
 
     def forward(self, x: Tensor) -> Tensor:
-        """Zeros and larger values, in training."""
+        """Drop units in training."""
         if not self.training or self.p == 0:
             return x
         if not self.again:
             self.calls += 1
         elif self.calls > 1:
             raise InputError(
-                "a dropout layer that is used more than once in a pass cannot be checkpointed: which mask is to be "
-                "computed again is not known. Give each use a layer of its own."
+                "a dropout layer that is used more than once in a step cannot be checkpointed: it does not know which "
+                "mask to compute again. Give each use its own layer, or switch checkpoints off."
             )
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
-        if torch.compiler.is_compiling():  # or it would fold the product below into numbers beyond 64 bits
+        if torch.compiler.is_compiling():  # without this, torch folds the product below into numbers beyond 64 bits
             place = (place ^ self.seed) ^ self.seed
-        h = (self.seed + self.passes * _STRIDE + self.calls) ^ (place * _MIX2)
-        for factor in (_MIX1, _MIX2):
-            h = (h ^ ((h >> 33) & 0x7FFFFFFF)) * factor
-        kept = ((h >> 40) & 0xFFFFFF) >= round(self.p * 2**24)  # in whole numbers: bfloat16 would round the share
+        h = scramble(self.seed + self.passes * STRIDE + self.calls, place)
+        kept = ((h >> 40) & 0xFFFFFF) >= round(self.p * 2**24)  # whole numbers, because bfloat16 would round p
         scale = 1 / (1 - self.p) if self.p < 1 else 0.0
         return x.mul_(kept).mul_(scale) if self.inplace else x * kept * scale
 
 
 @contextmanager
 def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropout]]:
-    """Within, every plain ``nn.Dropout`` of the module is a counted one; afterwards it is as it was.
+    """Inside, every plain ``nn.Dropout`` of the module is a counted one. Afterwards it is as before.
 
-    It stays the same object, so that hooks and other ways to it hold.
+    The layer stays the same object, so hooks and other references to it still work.
     """
     device = next(module.parameters()).device
     layers: list[Any] = [layer for layer in module.modules() if _is_plain(layer)]
@@ -59,7 +55,7 @@ def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropou
         for i, layer in enumerate(layers, 1):
             layer.__class__ = CountedDropout
             layer.calls, layer.again = 0, False
-            own = (seed + (i << 32)) % 2**63  # far apart: within a layer, calls are counted on from it
+            own = (seed + (i << 32)) % 2**63  # far apart: the number of calls is added to it
             for name, value in (("seed", own), ("passes", 0)):
                 layer.register_buffer(name, torch.tensor(value, dtype=torch.int64, device=device), persistent=False)
         yield layers
@@ -71,5 +67,5 @@ def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropou
 
 
 def _is_plain(layer: nn.Module) -> bool:
-    """torch's own, without anything that its owner has put there."""
+    """Whether a layer is torch's own, without added attributes."""
     return type(layer) is nn.Dropout and vars(layer).keys() == vars(nn.Dropout()).keys() and not layer._buffers

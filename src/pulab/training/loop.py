@@ -1,133 +1,39 @@
-"""The training loop. There is one; methods differ by their objective, and one model or many go through it alike."""
+"""The training loop. There is one loop for all methods, for one model and for many."""
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
 from pulab.errors import InputError, PulabError, in_one_line
-from pulab.training.amsgrad import StackedAMSGrad
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
-from pulab.training.models import Model, StackedModel
-from pulab.training.rows import Rows, Stream, epoch_order, stack_streams
+from pulab.training.model import Model
+from pulab.training.objective import Batch, Objective, Step
+from pulab.training.optimizers import Optimizer, SharedOptimizer, StackedOptimizer
+from pulab.training.random_source import RandomSource
+from pulab.training.schedule import Schedule
+from pulab.training.stacking import StackedModel
+from pulab.training.streams import Rows, Stream, epoch_order, stack_streams
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # an epoch's line of the history
 UNCOMPILED = "the module runs as it is, not compiled"
-OnEpoch = Callable[[Record, int], None]  # called with what an epoch gave, and how many there will be
+OnEpoch = Callable[[Record, int], None]  # called after an epoch with its record and the number of epochs
+Augment = Callable[[Tensor, RandomSource], Tensor]  # from rows (models, rows, …) to a view of them
 
 
 def ignore(record: Record, epochs: int) -> None:
-    """Nobody waits."""
-
-
-class Step(NamedTuple):
-    """What an objective makes of a batch: what to differentiate, and what goes into the history; a value per model."""
-
-    objective: Tensor
-    terms: Mapping[str, Tensor]
-
-
-class Objective(Protocol):
-    """What a method adds to the loop.
-
-    ``g`` (logits) and ``positions`` (of the batch's rows in their stream) are keyed by stream: "p", "u" and, for PUbN,
-    "n". They have a line per model, and so has everything that an objective keeps.
-    """
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Epochs count from 1."""
-
-    def step(self, g: Mapping[str, Tensor], positions: Mapping[str, Tensor]) -> Step:
-        """From a batch to its loss. No branch on data, no value read: on a GPU the step is recorded and replayed."""
-
-    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
-        """Whatever else the history should hold of this epoch, a line per model."""
-
-    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
-        """From the logits of the whole validation set to the numbers whose lowest epoch is kept."""
-
-    @property
-    def kind(self) -> Hashable:
-        """What objectives must have in common to be stacked."""
-
-    def stack(self, others: Sequence[Self]) -> Self:
-        """This objective and others of its kind as one for many models."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that must be kept to go on exactly."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a kept state."""
-
-
-class MemorylessObjective:
-    """The parts of an objective that keeps nothing from one epoch to the next.
-
-    ``kind`` is what objectives must have in common to be stacked; ``numbers`` are tensors with a line per model.
-    """
-
-    kind: Hashable
-
-    def __init__(self, *kind: Hashable, **numbers: Tensor) -> None:
-        self.kind, self._numbers = kind, numbers
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Nothing to do."""
-
-    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
-        """Nothing to add."""
-        return {}
-
-    def stack(self, others: Sequence[Self]) -> Self:
-        """The same, with the numbers of all."""
-        stacked = copy.copy(self)
-        stacked._numbers = {
-            name: torch.cat([value, *(other._numbers[name] for other in others)])
-            for name, value in self._numbers.items()
-        }
-        return stacked
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing to keep."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing was kept."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long, how fast, how much at once. The learning rate falls to a tenth after each milestone.
-
-    Models that are trained as one have everything in common but learning rates and weight decay.
-    """
-
-    epochs: int
-    lr: float
-    lr_milestones: tuple[int, ...]
-    weight_decay: float
-    batch_size_u: int
-    batch_size_p: int | None
-    autocast: torch.dtype | None = None
-
-    def steps(self, n_u: int) -> int:
-        """Steps of one epoch: the U stream is passed over exactly once."""
-        return math.ceil(n_u / self.batch_size_u)
-
-    def lr_at(self, epoch: int) -> float:
-        """The learning rate of an epoch, counted from 1."""
-        return self.lr * 0.1 ** sum(epoch > milestone for milestone in self.lr_milestones)
+    """Show no progress."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that one training needs."""
+    """Everything that one training needs."""
 
     module: nn.Module
     objective: Objective
@@ -136,18 +42,22 @@ class Job:
     schedule: Schedule
     seeds: Seeds
     device: torch.device
+    augment: Augment | None = None  # of training rows; validation sees them as they are
     name: str = ""
-    owner: str = ""  # what errors about its module begin with
+    owner: str = ""  # the beginning of error messages about its module
 
 
 def _all_streams(job: Job) -> dict[tuple[str, str], Stream]:
-    """Those it learns from and those it is validated on, which may be of the same rows."""
+    """The streams of training and of validation. Both may use the same rows."""
     parts = (("training", job.streams), ("validation", job.validation or {}))
     return {(part, name): stream for part, streams in parts for name, stream in streams.items()}
 
 
 class Trained(NamedTuple):
-    """What comes of a job: its module at the best epoch, how it went, its line of the objective, what went wrong."""
+    """The result of a job: the module at its best epoch, its history, its line in the objective's tensors.
+
+    ``failure`` says what went wrong, if anything.
+    """
 
     module: nn.Module
     history: list[Record]
@@ -158,10 +68,10 @@ class Trained(NamedTuple):
 
 
 class Training:
-    """One training of one model, or of many in step: models, optimiser, streams and random numbers, epoch by epoch.
+    """One training of one model, or of many stacked models: model, optimiser, streams and random numbers.
 
-    Each model keeps its own samples, seeds, history and best epoch: the one with the lowest validation risk (the last
-    one, where there is no validation set). One whose numbers are no longer finite has failed; the others go on.
+    Each model has its own samples, seeds, history and best epoch. The best epoch has the lowest validation risk.
+    Without a validation set it is the last one. A model whose numbers are no longer finite has failed; others go on.
     """
 
     def __init__(self, jobs: Sequence[Job], objective: Objective) -> None:
@@ -171,12 +81,12 @@ class Training:
         self.streams = {name: streams["training", name] for name in first.streams}
         self.validation = {n: streams["validation", n] for n in first.validation} if first.validation else None
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
-        self.epoch = 0  # how many have ended
+        self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
         self.best_epochs = [0] * len(jobs)
         self.failures: list[str | None] = [None] * len(jobs)
         self._best_risks = [math.inf] * len(jobs)
-        self._terms: list[Tensor] = []  # of the steps that have been taken since the last epoch ended
+        self._terms: list[Tensor] = []  # of the steps in the current epoch
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
         self._steps_before = 0  # of epochs that have ended
@@ -184,17 +94,21 @@ class Training:
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Within, steps can be taken; afterwards the modules hold their best weights."""
+        """Steps can be taken inside this context. At its end the modules get their best weights."""
         with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
             self._optimizer = self._make_optimizer()
+            dtype = self.streams["u"].rows.dtype
+            self._random = RandomSource([job.seeds["draws"] for job in self.jobs], self.device, dtype)
+            if self.objective.teacher_decay is not None:
+                self.model.start_teacher()
             if self._worth_compiling:
                 self._compile()
-            # Sparse rows are gathered on the host, which no recording can hold.
+            # Sparse rows are gathered on the host. A recording cannot do that.
             dense = all(stream.rows.sparse is None for stream in self.streams.values())
             self._take_step = CapturedStep(self._sure_step, self.model) if self._on_gpu and dense else self._sure_step
             try:
                 yield
-            finally:  # lets go of the recordings now: freed later, amid another recording, they would spoil it
+            finally:  # free the recordings now: freed during another recording, they would break it
                 del self._take_step
                 self.model.compiled = None
             self.model.restore_best()
@@ -206,27 +120,15 @@ class Training:
             whole = all(bool(torch.isfinite(weights).all()) for weights in learned)
             if not whole or (self.validation is not None and self.epoch and not math.isfinite(risk)):
                 self.failures[i] = self.failures[i] or (
-                    "training ended in weights or validation risks that are no finite numbers. Lower lr, or scale X."
+                    "training ended with weights or validation risks that are not finite. Lower lr, or scale X."
                 )
 
-    def _make_optimizer(self) -> torch.optim.Adam | StackedAMSGrad:
-        """torch's own, where models have one schedule."""
-        if len({job.schedule for job in self.jobs}) > 1:
-            pairs = [(job.schedule.lr, job.schedule.weight_decay) for job in self.jobs]
-            rates, decays = torch.tensor(pairs, dtype=torch.float64, device=self.device).T.contiguous()
-            return StackedAMSGrad(self.model.parameters(), rates, decays)
-        return torch.optim.Adam(
-            self.model.parameters(),
-            lr=self._torchs_rate(self.schedule.lr),
-            weight_decay=self.schedule.weight_decay,
-            amsgrad=True,
-            fused=True,
-            capturable=self._on_gpu,
-        )
-
-    def _torchs_rate(self, value: float) -> float | Tensor:
-        """On a GPU a tensor: a recorded step must see it change."""
-        return torch.tensor(value, dtype=torch.float32, device=self.device) if self._on_gpu else value
+    def _make_optimizer(self) -> Optimizer:
+        name, parameters = self.schedule.optimizer, self.model.parameters()
+        if len({job.schedule for job in self.jobs}) == 1:
+            return SharedOptimizer(name, parameters, self.schedule.weight_decay)
+        decays = [job.schedule.weight_decay for job in self.jobs]
+        return StackedOptimizer(name, parameters, torch.tensor(decays, dtype=torch.float64, device=self.device))
 
     @property
     def is_over(self) -> bool:
@@ -244,50 +146,51 @@ class Training:
 
     @property
     def _worth_compiling(self) -> bool:
-        """Long trainings of large networks in bfloat16: there it makes up for the half minute it takes (benchmarks/).
+        """Only long trainings of large networks in bfloat16 gain more than the half minute that compiling takes.
 
-        Not where torch must be deterministic: it chooses its kernels by the clock.
+        A compiled network is not deterministic: torch chooses its kernels by timing them.
         """
         if not self._on_gpu or len(self.jobs) > 1 or self.schedule.autocast is None:
             return False
-        steps = self.schedule.epochs * self.schedule.steps(len(self.streams["u"]))
+        steps = self.schedule.epochs * self._steps_per_epoch
         large = steps >= 5000 and sum(weights.numel() for weights in self.model.parameters()) >= 10**6
         return large and not torch.are_deterministic_algorithms_enabled()
 
     # An epoch: begin, take the steps, end ------------------------------------------------------------------------
 
     def begin_epoch(self) -> list[Positions]:
-        """Which rows each step of the next epoch takes, by stream; of an epoch that was left in the middle, the rest.
+        """The positions of each step of the next epoch, by stream. In a resumed epoch only the steps that are left.
 
-        Shares are dealt out evenly: a last batch of one would weigh as much as a full one, and BatchNorm could not
-        take it.
+        All batches have nearly the same size. A last batch of one row would weigh as much as a full one, and BatchNorm
+        cannot take it.
         """
-        epoch = self.epoch + 1
-        self._set_rates(self._rates(epoch))
+        epoch, steps = self.epoch + 1, self._steps_per_epoch
+        self._plan_rates()
         self.objective.begin_epoch(epoch)
         self.model.train(True)
-        steps = self.schedule.steps(len(self.streams["u"]))
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
-        # A generator per epoch, from its number: to go on from any epoch, no random state has to be kept.
+        # A generator per epoch, seeded by its number: resuming needs no random state.
         generators = [torch.Generator().manual_seed(job.seeds[f"batches-{epoch}"]) for job in self.jobs]
-        dealt = {
+        batches = {
             name: torch.stack([epoch_order(len(stream), steps, sizes.get(name), g) for g in generators])
             .to(self.device)
             .tensor_split(steps, dim=1)
             for name, stream in self.streams.items()
         }
-        return [{name: parts[i] for name, parts in dealt.items()} for i in range(len(self._terms), steps)]
+        return [{name: parts[i] for name, parts in batches.items()} for i in range(len(self._terms), steps)]
 
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
         self._seed_own_draws()
+        if self.schedule.changes_by_step:
+            self._optimizer.set_rates(self._planned_rates[len(self._terms)])
         first = not self._terms and not self._steps_before
         terms = self._first_step(positions) if first else self._take_step(positions)
         self._terms.append(terms.clone())
         self._row_counts.append(positions["u"].shape[1])
 
     def end_epoch(self) -> list[Record]:
-        """Validate, write the history, keep the best; the first time in an epoch that the host waits for the device."""
+        """Validate, write the history, keep the best. Here the host waits for the device, once an epoch."""
         self._seed_own_draws()
         self.epoch += 1
         extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
@@ -303,18 +206,19 @@ class Training:
         return records
 
     def _seed_own_draws(self) -> None:
-        """For random numbers that a user's module draws by itself: they depend on the model and the step alone."""
+        """Seed the random numbers that a user's module draws by itself. The seed depends on model and step only."""
         seed_global((self._own_draws + self._steps_before + len(self._terms)) % 2**63, self.device)
 
     def _first_step(self, positions: Positions) -> Tensor:
-        """A module that cannot be trained shows it here."""
+        """The first step, with clear errors for a module, an objective or an ``augment`` that cannot be used."""
         try:
             terms = self._take_step(positions)
         except (PulabError, MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             reason = in_one_line(error)
-            raise InputError(f"{self.jobs[0].owner}the module fails in training: {reason}.") from error
+            what = "the module fails" if self.jobs[0].augment is None else "the module, or augment, fails"
+            raise InputError(f"{self.jobs[0].owner}{what} in training: {reason}.") from error
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
                 f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it holds a function "
@@ -322,20 +226,20 @@ class Training:
             )
         return terms
 
-    def _rates(self, epoch: int) -> list[float]:
-        return [job.schedule.lr_at(epoch) for job in self.jobs]
+    @property
+    def _steps_per_epoch(self) -> int:
+        return self.schedule.steps(len(self.streams["u"]))
 
-    def _set_rates(self, rates: Sequence[float]) -> None:
-        if isinstance(self._optimizer, StackedAMSGrad):
-            # As torch's own has them, so that a model learns alike alone and in a fleet: in float32 on a GPU.
-            dtype = torch.float32 if self._on_gpu else torch.float64
-            self._optimizer.lr.copy_(torch.tensor(rates, dtype=dtype, device=self.device))
-            return
-        for group in self._optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rates[0])
-            else:
-                group["lr"] = rates[0]
+    def _rates_at(self, step: int) -> list[float]:
+        return [job.schedule.lr_at(step, self._steps_per_epoch) for job in self.jobs]
+
+    def _plan_rates(self) -> None:
+        """Learning rates of the coming epoch, on the device: one line for all of it, or a line per step."""
+        n_lines = self._steps_per_epoch if self.schedule.changes_by_step else 1
+        first = self.epoch * self._steps_per_epoch
+        rates = [self._rates_at(first + i) for i in range(n_lines)]
+        self._planned_rates = torch.tensor(rates, dtype=torch.float64, device=self.device)
+        self._optimizer.set_rates(self._planned_rates[0])
 
     def _compile(self) -> None:
         try:
@@ -344,11 +248,11 @@ class Training:
             warn_of_fallback(UNCOMPILED, error)
 
     def _sure_step(self, positions: Positions) -> Tensor:
-        """A step; if the compiled module fails, by the module itself."""
+        """A step. If the compiled module fails, the module itself takes over."""
         try:
             return self._step(positions)
         except Exception as error:
-            # Amid a recording there is no second try: what the first has recorded would stay in it.
+            # No second try during a recording: the first try would stay in it.
             if self.model.compiled is None or (self._on_gpu and torch.cuda.is_current_stream_capturing()):
                 raise
             self.model.compiled = None
@@ -357,22 +261,51 @@ class Training:
 
     def _step(self, positions: Positions) -> Tensor:
         """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
-        self.model.begin_pass()
-        # All streams in one forward pass: BatchNorm sees them together, as the paper's code does.
-        x = torch.cat([self.streams[name][rows] for name, rows in positions.items()], dim=1)
-        with autocast(self.device, self.schedule.autocast):
-            out = self.model.forward(x)
-        parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in positions.values()], dim=1)
-        g = dict(zip(positions, parts, strict=True))
-        step = self.objective.step(g, positions)
+        self.model.begin_step()
+        self._random.begin_step()
+        batch = self._batch(positions)
+        step = self._checked(self.objective.step(batch))
         self.model.begin_backward()
         self._optimizer.zero_grad()
         step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
         self._optimizer.step()
-        self.model.tick()
-        terms = {**step.terms, "positive_share": torch.sigmoid(g["u"]).mean(-1), "objective": step.objective}
+        if self.objective.teacher_decay is not None:
+            self.model.move_teacher(self.objective.teacher_decay)
+        self.objective.end_step(batch)
+        self.model.end_step()
+        self._random.end_step()
+        share = {} if batch.positive_share is None else {"positive_share": batch.positive_share}
+        terms = {**step.terms, **share, "objective": step.objective}
         self._term_names = list(terms)
         return torch.stack([value.detach() for value in terms.values()])
+
+    def _checked(self, step: Step) -> Step:
+        wrong = [n for n, v in {"objective": step.objective, **step.terms}.items() if v.shape != (len(self.jobs),)]
+        if "loss" not in step.terms or wrong:
+            name = type(self.objective).__name__
+            problem = f"{wrong[0]!r} has another shape" if wrong else "its terms have no 'loss'"
+            raise InputError(f"{name}.step must return a value per model, shape ({len(self.jobs)},): {problem}.")
+        return step
+
+    def _batch(self, positions: Positions) -> Batch:
+        originals = {name: self.streams[name][rows] for name, rows in positions.items()}
+        inputs, augment = originals, self.jobs[0].augment
+        if augment is not None:
+            inputs = {name: self._augmented(augment, rows) for name, rows in originals.items()}
+        return Batch(self._forward, originals, inputs, positions, self._random)
+
+    def _augmented(self, augment: Augment, rows: Tensor) -> Tensor:
+        view = augment(rows, self._random)
+        if not isinstance(view, Tensor) or view.shape != rows.shape:
+            got = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
+            raise InputError(f"augment must return rows of the same shape, {tuple(rows.shape)}, got {got}.")
+        return view.to(rows.dtype)
+
+    def _forward(self, x: Tensor, teacher: bool) -> Tensor:
+        if teacher and not self.model.teacher:
+            raise InputError("the objective asks for a mean teacher, but has none. Set teacher_decay, say to 0.99.")
+        with autocast(self.device, self.schedule.autocast):
+            return self.model.forward(x, teacher)
 
     def _summaries(self) -> list[Record]:
         """Means over the rows of the epoch, for each model, read from the device once."""
@@ -387,22 +320,21 @@ class Training:
         means = (rows * table).sum(0) / rows.sum()
         return [
             {"epoch": self.epoch, "lr": lr, **dict(zip(self._term_names[:-1], column.tolist(), strict=False))}
-            for lr, column in zip(self._rates(self.epoch), means.T, strict=True)
+            for lr, column in zip(self._rates_at(self.epoch * self._steps_per_epoch - 1), means.T, strict=True)
         ]
 
     def _validation_risks(self) -> list[float] | None:
         if self.validation is None:
             return None
         self.model.train(False)
-        g = {
-            name: predict_stream(self.model, stream, self.schedule.autocast) for name, stream in self.validation.items()
-        }
+        autocast_to, teacher = self.schedule.autocast, bool(self.model.teacher)
+        g = {name: predict_stream(self.model, s, autocast_to, teacher) for name, s in self.validation.items()}
         with torch.no_grad():
             risks: list[float] = self.objective.validation_risk(g).tolist()
         return risks
 
     def _keep_best(self, risks: list[float] | None) -> None:
-        # A risk that is no number never wins, but some epoch must: the first one stands until a better one comes.
+        # A NaN risk never wins. Some epoch must be kept, so the first one is, until a better one comes.
         improved = [
             risks is None or risks[i] < self._best_risks[i] or self.best_epochs[i] == 0 for i in range(len(self.jobs))
         ]
@@ -414,9 +346,9 @@ class Training:
             self.model.keep(improved)
 
     def state_dict(self) -> dict[str, Any]:
-        """The whole state of the training between two steps, copied: all that must be kept to go on exactly.
+        """A copy of the whole state of the training between two steps. It is enough to resume exactly.
 
-        Of a module these are parameters and buffers; plain attributes that it changes as it goes are not among them.
+        It holds a module's parameters and buffers, but not other attributes that a module may change.
         """
         return copy.deepcopy(
             {
@@ -436,22 +368,21 @@ class Training:
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a kept state; to be called within :meth:`started`, before the first step."""
+        """Resume from a kept state. Call it inside :meth:`started`, before the first step."""
         state = copy.deepcopy(state)
         self.epoch, self._steps_before = state["epoch"], state["steps_before"]
         self._terms = [terms.to(self.device) for terms in state["terms"]]
         self._term_names, self._row_counts = state["term_names"], state["row_counts"]
-        self.model.load_state_dict(state["model"], steps=self._steps_before + len(self._terms))
+        steps = self._steps_before + len(self._terms)
+        self.model.load_state_dict(state["model"], steps)
+        self._random.go_to(steps)
         self._optimizer.load_state_dict(state["optimizer"])
-        if isinstance(self._optimizer, torch.optim.Adam):
-            for group in self._optimizer.param_groups:  # how this device steps, not the one the state comes from
-                group |= {"lr": self._torchs_rate(self.schedule.lr), "capturable": self._on_gpu}
         self.objective.load_state_dict(state["objective"])
         self.histories, self.best_epochs = state["histories"], state["best_epochs"]
         self._best_risks, self.failures = state["best_risks"], state["failures"]
 
     def results(self) -> list[Trained]:
-        """What came of each job, in their order."""
+        """The result of each job, in their order."""
         return [
             Trained(job.module, self.histories[i], self.best_epochs[i], self.objective, i, self.failures[i])
             for i, job in enumerate(self.jobs)
@@ -459,9 +390,9 @@ class Training:
 
 
 def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> None:
-    """Run trainings side by side, a step of each in turn; on a GPU each on a stream of its own.
+    """Run trainings side by side, one step of each in turn. On a GPU each has its own CUDA stream.
 
-    One training alone goes the same way, so that it gives the same result in any company.
+    A single training takes the same path, so it gives the same result alone and beside others.
     """
     device = trainings[0].device
     streams: list[Any] = [None] * len(trainings)
@@ -469,10 +400,10 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
     threads = cpu_threads(max(training.work for training in trainings))
     with threads, autocast(device, None), fast_convolutions(device), _all_started(trainings):
-        if device.type == "cuda":  # what has been made so far was made on another stream
+        if device.type == "cuda":  # the tensors were made on another stream
             torch.cuda.synchronize(device)
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if not t.is_over]:
-            with seeded(0, device):  # every step has a seed of its own; here the caller's state is put back
+            with seeded(0, device):  # every step has its own seed; this restores the caller's state
                 _run_epoch(going, on_epoch)
 
 
@@ -499,19 +430,19 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
             stack.enter_context(training.started())
         try:
             yield
-        finally:  # after an error, too: other streams may still be writing to what is about to be freed
+        finally:  # also after an error: other streams may still write to memory that is about to be freed
             if trainings[0].device.type == "cuda":
                 torch.cuda.synchronize(trainings[0].device)
 
 
-def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None) -> Tensor:
-    """Logits of a whole stream, a line per model, a bounded number of rows at a time. In the mode the model is in."""
+def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None, teacher: bool = False) -> Tensor:
+    """Logits of a whole stream, a line per model, a bounded number of rows at a time. The model's mode is kept."""
     device = stream.index.device
     numbers = 2**22 if device.type == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
     at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
-    # Not inference_mode: what a module keeps of such a pass could not be used in training.
+    # Not inference_mode: a tensor that a module keeps from such a pass could not be used in training.
     with torch.no_grad(), autocast(device, dtype):
-        parts = [model.forward(stream[part]) for part in torch.split(stream.positions(), at_once, dim=1)]
+        parts = [model.forward(stream[part], teacher) for part in torch.split(stream.positions(), at_once, dim=1)]
         return torch.cat(parts, dim=1).to(stream.rows.dtype)
 
 

@@ -8,15 +8,17 @@ from torch import Tensor
 
 
 class LabelRing:
-    """Soft labels of the unlabeled rows, and their predictions in the last r epochs; a line per model.
+    """Soft labels of the unlabeled rows and their predictions in the last r epochs, with a line per model.
 
-    The paper keeps an n_u × epochs matrix Z; the labels only ever need its last r columns, so a ring of r holds them.
+    The paper keeps an n_u × epochs matrix Z. Labels need its last r columns only, so a ring of r columns is enough.
     """
 
     def __init__(self, initial: Tensor, r: int) -> None:
         self.current = initial.clone()
         self.r = r
-        self._latest = torch.zeros_like(initial)  # this epoch's: a step must not depend on which column it is
+        self._latest = torch.zeros_like(
+            initial
+        )  # of this epoch; a recorded step must not depend on the column's number
         self._columns = initial.new_zeros((r, *initial.shape))
 
     def remember(self, positions: Tensor, predictions: Tensor) -> None:
@@ -24,22 +26,22 @@ class LabelRing:
         self._latest.scatter_(1, positions, predictions)
 
     def end_epoch(self, epoch: int, update: bool) -> None:
-        """Put the epoch's predictions in the place of the oldest; each label becomes the mean of those there are."""
+        """Replace the oldest column by this epoch's predictions. With ``update``, average all into labels."""
         self._columns[(epoch - 1) % self.r].copy_(self._latest)
         if update:
             torch.mean(self._columns[: min(epoch, self.r)], dim=0, out=self.current)
 
     @classmethod
     def stack(cls, rings: Sequence["LabelRing"]) -> "LabelRing":
-        """The labels of several models that have not begun to train, as one."""
+        """The labels of several models as one. None of them has begun to train."""
         return cls(torch.cat([ring.current for ring in rings]), rings[0].r)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that must be kept to go on exactly."""
+        """Everything that must be kept to resume exactly."""
         return {"current": self.current, "latest": self._latest, "columns": self._columns}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a kept state."""
+        """Resume from a kept state."""
         self.current.copy_(state["current"])
         self._latest.copy_(state["latest"])
         self._columns.copy_(state["columns"])

@@ -1,4 +1,4 @@
-"""Where batches come from: rows that can be gathered by index, and the streams that a training passes over."""
+"""The source of batches: rows that are gathered by index, and the streams that a training passes over."""
 
 import math
 import warnings
@@ -19,8 +19,8 @@ K = TypeVar("K")
 class Rows:
     """The rows of an array or a CSR matrix as tensors on a device, gathered by index.
 
-    A dense array is moved to the device once; a sparse one stays as it is and is made dense a batch at a time, so that
-    a wide text matrix costs no more memory than it has to.
+    A dense array is moved to the device once. A sparse one stays sparse and is made dense a batch at a time, so a wide
+    text matrix needs little memory.
     """
 
     def __init__(self, X: Any, dtype: torch.dtype, device: torch.device) -> None:
@@ -28,7 +28,7 @@ class Rows:
         self.dtype, self.device = dtype, device
         self.sparse = sparse.csr_array(X) if sparse.issparse(X) else None
         values = X if self.sparse is None else self.sparse.data
-        with warnings.catch_warnings():  # read-only memory (a memmap): torch warns, we never write
+        with warnings.catch_warnings():  # torch warns of read-only memory (a memmap), but we never write
             warnings.filterwarnings("ignore", message=".*not writable")
             self.dense = torch.from_numpy(np.ascontiguousarray(values)).to(device, dtype)
         if not torch.isfinite(self.dense).all():
@@ -41,7 +41,7 @@ class Rows:
         return self.shape[0]
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """The rows of an index of any shape: its shape, then a row's."""
+        """The rows at an index of any shape. The result has the shape of the index, then that of a row."""
         if self.sparse is None:
             batch = self.dense.index_select(0, index.flatten())
         else:
@@ -52,9 +52,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Stream:
-    """Some of the rows, passed over again and again, for one model or for several that train together.
+    """Some of the rows, for one model or for several that train together. Every epoch passes over them.
 
-    ``index`` has a line per model: the rows of ``rows`` that are this model's. A position counts along the line.
+    ``index`` has a line per model with the numbers of its rows in ``rows``. A position counts along this line.
     """
 
     rows: Rows
@@ -72,7 +72,7 @@ class Stream:
 
 
 def stack_streams(jobs: Sequence[Mapping[K, Stream]]) -> dict[K, Stream]:
-    """The streams of several models as streams for all of them; rows that they share are held once."""
+    """The streams of several models as one set of streams. Rows that models share are held once."""
     if len(jobs) == 1:
         return dict(jobs[0])
     distinct = {id(stream.rows): stream.rows for streams in jobs for stream in streams.values()}
@@ -85,7 +85,7 @@ def stack_streams(jobs: Sequence[Mapping[K, Stream]]) -> dict[K, Stream]:
 
 
 def _join(parts: Sequence[Rows]) -> Rows:
-    """Dense rows that are behind the door already, one after the other."""
+    """Dense rows, already validated, one after the other."""
     if len(parts) == 1:
         return parts[0]
     joined = object.__new__(Rows)
@@ -98,8 +98,8 @@ def _join(parts: Sequence[Rows]) -> Rows:
 def epoch_order(n: int, steps: int, batch_size: int | None, generator: torch.Generator) -> Tensor:
     """Positions of a stream of n rows in random order, enough for the steps of an epoch.
 
-    Without a batch size every row comes up once; where there are fewer rows than steps, or ``steps × batch_size`` asks
-    for more, the rows are shuffled again and repeated.
+    Without a batch size every row comes once. If there are fewer rows than steps, or fewer than ``steps × batch_size``,
+    the rows are shuffled again and repeated.
     """
     wanted = max(n, steps) if batch_size is None else steps * batch_size
     passes = [torch.randperm(n, generator=generator, device="cpu") for _ in range(math.ceil(wanted / n))]

@@ -1,0 +1,124 @@
+"""VPU: a variational bound in the place of the class prior, and mixup of P and U."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pulab._validation import AnyArray, check_number
+from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
+from pulab.losses import vpu_risk
+from pulab.training import Augment, Batch, Objective, Schedule, Step, Trained, predict_logits
+
+
+class VPUObjective(Objective):
+    """log mean_U φ − mean_P log φ + weight · (log of the mixed label − log φ of the mixed row)²."""
+
+    def step(self, batch: Batch) -> Step:
+        g, n = batch.logits(), self.numbers
+        risk = vpu_risk(g["p"], g["u"])
+        mixup = self._mixup(batch, logsigmoid(g["u"]))
+        loss = risk + n["weight"] * mixup
+        return Step(loss, {"loss": loss, "risk": risk, "mixup": mixup})
+
+    def _mixup(self, batch: Batch, log_phi_u: Tensor) -> Tensor:
+        """Every unlabeled row is mixed with a random positive, whose label is 1. One share for the whole batch."""
+        p, u = batch.inputs["p"], batch.inputs["u"]
+        partner = batch.random.integers(p.shape[1], u.shape[1])
+        share = batch.random.beta(self.numbers["alpha"], self.numbers["alpha"], 1)
+        partners = torch.stack([rows[index] for rows, index in zip(p, partner, strict=True)])
+        weight = share.view(-1, *(1,) * (u.ndim - 1))
+        mixed = weight * u + (1 - weight) * partners
+        log_label = torch.logaddexp(share.log() + log_phi_u, (-share).log1p().expand_as(log_phi_u))
+        log_phi = logsigmoid(batch.logits({"mixed": mixed})["mixed"])
+        return (log_label - log_phi).square().mean(-1)
+
+    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
+        return vpu_risk(g["p"], g["u"])
+
+
+class VPUClassifier(BasePUClassifier):
+    """Variational PU learning: needs no class prior.
+
+    The network gives φ(x) between 0 and 1. The loss log mean_U φ − mean_P log φ is lowest where φ is proportional to
+    the probability of being positive. A mixup term makes φ smooth. After training φ is divided by its largest value
+    over U: the method takes the best rows of U for sure positives. Where classes overlap everywhere there are no such
+    rows, and the probabilities are too high. The ranking does not depend on this.
+
+    Parameters
+    ----------
+    mixup_weight : float
+        Weight of the mixup term. The authors take 0.03 or 0.3.
+    mixup_alpha : float
+        Shares of a mixture are drawn from Beta(mixup_alpha, mixup_alpha).
+    {shared}
+
+    Attributes
+    ----------
+    threshold_ : float
+        The logit at which φ is half of its largest value over U. :meth:`decision_function` counts from it.
+    {attributes without prior}
+
+    References
+    ----------
+    Chen, Liu, Wang, Zhao, Wu: A Variational Approach for Learning from Positive and Unlabeled Data. NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from pulab import VPUClassifier
+    >>> from pulab.datasets import load_digits, make_pu
+    >>> digits = load_digits(positive=(0,))
+    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
+    >>> clf = VPUClassifier(random_state=0).fit(pu.X, pu.s)
+    >>> clf.score(digits.X_test, digits.y_test) > 0.9
+    True
+    """
+
+    _needs_prior = False
+
+    mixup_weight: float
+    mixup_alpha: float
+
+    def __init__(
+        self,
+        *,
+        mixup_weight: float = 0.3,
+        mixup_alpha: float = 0.3,
+        scenario: str = "case-control",
+        module: ModuleLike = None,
+        epochs: int | None = None,
+        optimizer: str = "amsgrad",
+        lr: float = 1e-3,
+        lr_schedule: str = "constant",
+        lr_milestones: Sequence[int] = (),
+        lr_warmup: float = 0.0,
+        weight_decay: float = 1e-4,
+        augment: str | Augment | None = None,
+        batch_size_u: int | None = None,
+        batch_size_p: int | None = None,
+        validation_fraction: float = 0.2,
+        dtype: str | torch.dtype = "float32",
+        device: str | torch.device = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self._assign(locals())
+
+    def _check_params(self) -> None:
+        check_number("mixup_weight", self.mixup_weight, low=0)
+        check_number("mixup_alpha", self.mixup_alpha, low=0, ends="(]")
+
+    def _objective(self, task: Task, schedule: Schedule) -> VPUObjective:
+        return VPUObjective(**task.numbers(weight=self.mixup_weight, alpha=self.mixup_alpha))
+
+    def _finish(self, task: Task, trained: Trained) -> None:
+        super()._finish(task, trained)
+        u = task.streams["u"]
+        half = 0.5 * torch.sigmoid(predict_logits(self.module_, u.rows, u.index[0]).double().max()).item()
+        self.threshold_ = math.log(half) - math.log1p(-half) if half > 0 else 0.0
+
+    def decision_function(self, X: Any) -> AnyArray:
+        return super().decision_function(X) - self.threshold_

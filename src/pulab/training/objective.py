@@ -1,0 +1,152 @@
+"""What a method adds to the loop: an objective. What it sees of a step: a batch."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from pulab.training.random_source import RandomSource
+
+Inputs = Mapping[str, Tensor]
+
+
+class Step(NamedTuple):
+    """The result of a step. Both parts have a value per model.
+
+    ``objective`` is differentiated. ``terms`` go into the history, as means over the rows of the epoch. They must hold
+    "loss", the number that people watch, which may differ from ``objective``. All steps must have the same terms. The
+    loop adds "positive_share" where the step has passed the stream "u" through the model.
+    """
+
+    objective: Tensor
+    terms: Mapping[str, Tensor]
+
+
+class Batch:
+    """The rows of one step. Tensors have a line per model, then the rows: inputs ``(models, rows, …)``.
+
+    Attributes
+    ----------
+    inputs : dict
+        By stream ("p", "u", for PUbN also "n"): the rows as the network gets them, changed by ``augment`` if that is
+        set.
+    originals : dict
+        By stream: the rows as they are, to make other views of them.
+    positions : dict
+        By stream: where these rows lie in their stream, to find what an objective keeps of each row.
+    random : RandomSource
+        Random numbers that depend on the model and the step alone. Use no others: a model must draw the same numbers
+        alone, in a fleet, in a CUDA graph and after a resume.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[Tensor, bool], Tensor],
+        originals: Inputs,
+        inputs: Inputs,
+        positions: Mapping[str, Tensor],
+        random: RandomSource,
+    ) -> None:
+        self.originals, self.inputs, self.positions, self.random = originals, inputs, positions, random
+        self.positive_share: Tensor | None = None
+        self._forward = forward
+
+    def logits(self, inputs: Inputs | None = None, *, grad: bool = True, teacher: bool = False) -> dict[str, Tensor]:
+        """Logits by stream, shape ``(models, rows)``, from one pass over all streams together.
+
+        Parameters
+        ----------
+        inputs : dict, optional
+            Other inputs under names of your own: mixed rows, a second view. Default: the batch's inputs. Every call
+            is a pass of its own. BatchNorm sees the rows of one call together. Dropout drops other units each time.
+        grad : bool
+            Whether the gradient flows back through this pass.
+        teacher : bool
+            Pass through the mean teacher, which never has a gradient. The objective must set ``teacher_decay``.
+        """
+        inputs = self.inputs if inputs is None else inputs
+        x = torch.cat(list(inputs.values()), dim=1)
+        with torch.set_grad_enabled(grad and not teacher):
+            out = self._forward(x, teacher)
+        parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in inputs.values()], dim=1)
+        logits = dict(zip(inputs, parts, strict=True))
+        if self.positive_share is None and "u" in logits and not teacher:
+            self.positive_share = torch.sigmoid(logits["u"].detach()).mean(-1)
+        return logits
+
+
+class Objective(ABC):
+    """What a method adds to the loop. A method must write :meth:`step` and :meth:`validation_risk`.
+
+    Models that are trained together go through one objective, so every tensor here has a line per model: a batch's
+    tensors, the numbers below, the results.
+
+    Parameters
+    ----------
+    *kind : hashable
+        What objectives must have in common to be trained as one, such as the name of a loss.
+    **numbers : Tensor
+        Hyper-parameters that may differ from model to model, with a value per model: ``task.numbers(prior=…)`` makes
+        them. They are in ``self.numbers``.
+
+    Attributes
+    ----------
+    memory : dict of str to Tensor
+        What the objective keeps from step to step, with a line per model: put tensors here in ``__init__`` and change
+        them in place. They are stacked and saved with the training.
+    teacher_decay : float or None
+        If set, the loop keeps a mean teacher: ``teacher = decay · teacher + (1 − decay) · model`` after every step, for
+        weights and buffers. The teacher is then the one that is validated and kept.
+    """
+
+    teacher_decay: float | None = None
+
+    def __init__(self, *kind: Hashable, **numbers: Tensor) -> None:
+        self.kind: Hashable = kind
+        self.numbers = numbers
+        self.memory: dict[str, Tensor] = {}
+
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # a hook that may stay empty
+        """Called before the first step of an epoch. Epochs count from 1."""
+
+    @abstractmethod
+    def step(self, batch: Batch) -> Step:
+        """From a batch to its loss.
+
+        On a GPU the step is recorded and replayed: no branch on data, no value read back, no random numbers but
+        ``batch.random``'s.
+        """
+
+    def end_step(self, batch: Batch) -> None:  # noqa: B027
+        """Called after the optimiser has moved the weights, as part of the recorded step."""
+
+    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
+        """Called after the last step of an epoch. Returns further entries of the history, with a line per model."""
+        return {}
+
+    @abstractmethod
+    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
+        """From the logits of the whole validation set, by stream, to a risk per model. The lowest epoch is kept."""
+
+    def stack(self, others: Sequence[Self]) -> Self:
+        """This objective and others of its kind as one for many models. None of them has begun to train."""
+
+        def joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+            return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+        stacked = copy.copy(self)
+        stacked.numbers = joined([self.numbers, *(other.numbers for other in others)])
+        stacked.memory = joined([self.memory, *(other.memory for other in others)])
+        return stacked
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that must be kept to continue exactly."""
+        return self.memory
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a kept state."""
+        for name, value in self.memory.items():
+            value.copy_(state[name])

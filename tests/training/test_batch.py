@@ -1,0 +1,290 @@
+"""Methods that the loop must be able to hold: mixup, two views, a mean teacher, memory, a hook after the step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from pulab import NNPUClassifier
+from pulab.augment import strong, weak
+from pulab.errors import InputError
+from pulab.estimators._base import BasePUClassifier, Task, fit_tasks
+from pulab.estimators._vpu import VPUClassifier
+from pulab.losses import nnpu_risk
+from pulab.training import Batch, Objective, Schedule, Step
+from pulab.training.fleet import _training
+from pulab.training.loop import _run_epoch
+from tests.conftest import Blobs
+
+
+class TwoViews(Objective):
+    """A noisy view for the student, another for its mean teacher, and a mean of the teacher's predictions kept."""
+
+    teacher_decay = 0.9
+
+    def __init__(self, n_u: int, **numbers: Tensor) -> None:
+        super().__init__(**numbers)
+        self.memory = {"seen": torch.zeros(1, n_u, dtype=torch.float64), "steps": torch.zeros(1, 1)}
+
+    def step(self, batch: Batch) -> Step:
+        noisy = {name: x + 0.3 * batch.random.normal(*x.shape[1:]).to(x.dtype) for name, x in batch.originals.items()}
+        label = torch.sigmoid(batch.logits({"u": batch.inputs["u"]}, teacher=True)["u"])
+        g = batch.logits(noisy)
+        again = batch.logits({"u": batch.inputs["u"]}, grad=False)["u"]
+        self.memory["seen"].scatter_(1, batch.positions["u"], label.double())
+        loss = nnpu_risk(g["p"], g["u"], self.numbers["prior"]).objective + (
+            (torch.sigmoid(g["u"]) - 0.5 * label - 0.5 * torch.sigmoid(again)).square().mean(-1)
+        )
+        return Step(loss, {"loss": loss})
+
+    def end_step(self, batch: Batch) -> None:
+        self.memory["steps"] += 1
+
+    def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
+        return {"seen": self.memory["seen"].mean(-1)}
+
+    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
+        return nnpu_risk(g["p"], g["u"], self.numbers["prior"]).value
+
+
+class TwoViewsClassifier(NNPUClassifier):
+    def _objective(self, task: Task, schedule: Schedule) -> Any:
+        return TwoViews(len(task.streams["u"]), **task.numbers(prior=task.prior))
+
+
+def dropping_net() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
+
+
+def norm_net() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 1))
+
+
+def noise(x: Tensor, random: Any) -> Tensor:
+    return x + 0.1 * random.normal(*x.shape[1:])
+
+
+def fleet(**changes: Any) -> list[BasePUClassifier]:
+    """Each of them uses much of what a batch offers; they differ in rates, decay and seeds."""
+    shared = {"module": dropping_net, "epochs": 4, "dtype": "float64", "augment": noise, "lr_warmup": 1.5} | changes
+    settings = [{"lr": 3e-3 * (1 + i), "weight_decay": 1e-3 * i, "random_state": i} for i in range(3)]
+    return [
+        *(TwoViewsClassifier(prior=0.3 + 0.1 * i, **shared, **s) for i, s in enumerate(settings)),
+        *(VPUClassifier(mixup_alpha=0.3 + i, **shared, **s) for i, s in enumerate(settings)),
+    ]
+
+
+def fit_together(estimators: list[BasePUClassifier]) -> list[BasePUClassifier]:
+    data = [Blobs("case-control", seed=i % 3) for i in range(len(estimators))]
+    tasks = [clf._prepare(d.X, d.s) for clf, d in zip(estimators, data, strict=True)]
+    assert fit_tasks(estimators, tasks, batched=True) == [None] * len(estimators)
+    return estimators
+
+
+def check_fleet(changes: dict[str, Any], tolerance: float) -> None:
+    many = fit_together(fleet(**changes))
+    for i, (one, other) in enumerate(zip(fleet(**changes), many, strict=True)):
+        data = Blobs("case-control", seed=i % 3)
+        one.fit(data.X, data.s)
+        assert np.abs(one.decision_function(data.X) - other.decision_function(data.X)).max() < tolerance
+        for record, same in zip(one.history_, other.history_, strict=True):
+            assert record == pytest.approx(same, abs=tolerance)
+
+
+@pytest.mark.parametrize("optimizer", ["amsgrad", "adamw", "sgd"])
+@pytest.mark.parametrize("lr_schedule", ["constant", "cosine"])
+def test_alone_equals_in_a_fleet(optimizer: str, lr_schedule: str) -> None:
+    check_fleet({"optimizer": optimizer, "lr_schedule": lr_schedule}, 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("optimizer", ["amsgrad", "adamw", "sgd"])
+def test_alone_equals_in_a_fleet_on_a_gpu(optimizer: str) -> None:
+    check_fleet({"optimizer": optimizer, "lr_schedule": "cosine", "device": "cuda"}, 1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("optimizer", ["amsgrad", "adamw", "sgd"])
+def test_a_recorded_step_learns_what_the_cpu_learns(optimizer: str) -> None:
+    data = Blobs("case-control")
+    for module in (dropping_net, norm_net):
+        changes = {"module": module, "optimizer": optimizer, "lr_schedule": "cosine"}
+        pairs = zip(fleet(device="cpu", **changes), fleet(device="cuda", **changes), strict=True)
+        for on_cpu, on_gpu in pairs:
+            scores = [clf.fit(data.X, data.s).decision_function(data.X) for clf in (on_cpu, on_gpu)]
+            assert np.abs(scores[0] - scores[1]).max() < 1e-6
+
+
+def check_resuming(clf: BasePUClassifier, others: list[BasePUClassifier], device: str) -> None:
+    """Stopped in the middle of an epoch and begun anew, a training ends as one that was never touched."""
+    data = Blobs("case-control")
+
+    def training() -> Any:
+        return _training([next(c._stages(c._prepare(data.X, data.s))) for c in (clf, *others)])
+
+    whole, first, again = training(), training(), training()
+    with whole.started():
+        while not whole.is_over:
+            _run_epoch([(whole, None)], lambda record, epochs: None)
+    with first.started():
+        _run_epoch([(first, None)], lambda record, epochs: None)
+        for positions in first.begin_epoch()[:5]:
+            first.take_step(positions)
+        state = first.state_dict()
+    with again.started():
+        again.load_state_dict(state)
+        while not again.is_over:
+            _run_epoch([(again, None)], lambda record, epochs: None)
+    for one, other in zip(whole.results(), again.results(), strict=True):
+        assert one.history == other.history
+        tensors = [[*t.module.parameters(), *t.module.buffers()] for t in (one, other)]
+        assert all(torch.equal(a, b) for a, b in zip(*tensors, strict=True))
+
+
+@pytest.mark.parametrize("i", [0, 3])
+@pytest.mark.parametrize("optimizer", ["amsgrad", "adamw", "sgd"])
+def test_resume_is_exact(i: int, optimizer: str) -> None:
+    check_resuming(fleet(module=norm_net, optimizer=optimizer, lr_schedule="cosine")[i], [], "cpu")
+    clfs = fleet(optimizer=optimizer)
+    check_resuming(clfs[i], clfs[i + 1 : i + 3], "cpu")
+
+
+def test_the_teacher_is_the_mean_of_the_model_and_the_one_that_is_kept() -> None:
+    """By hand, from the weights after every step."""
+    data = Blobs("case-control")
+    clf = fleet(module=norm_net, validation_fraction=0.0, epochs=2)[0]
+    job = next(clf._stages(clf._prepare(data.X, data.s)))
+    training = _training([job])
+    with training.started():
+        expected = {name: value.clone() for name, value in job.module.state_dict().items()}
+        while not training.is_over:
+            for positions in training.begin_epoch():
+                training.take_step(positions)
+                for name, value in job.module.state_dict().items():
+                    expected[name] = 0.9 * expected[name] + 0.1 * value if value.is_floating_point() else value
+            training.end_epoch()
+        model = {name: value.clone() for name, value in job.module.state_dict().items()}
+        x = torch.from_numpy(data.X)[None]
+        training.model.train(True)
+        training.model.begin_step()
+        before = {name: value.clone() for name, value in training.model.state_dict()["teacher"].items()}
+        training.model.forward(x, teacher=True)  # changes nobody's buffers
+        assert all(torch.equal(before[name], value) for name, value in training.model.teacher.items())
+        assert all(torch.equal(model[name], value) for name, value in job.module.state_dict().items())
+    for name, value in training.results()[0].module.state_dict().items():
+        assert torch.allclose(value, expected[name], atol=1e-12)
+    assert not torch.allclose(model["0.weight"], expected["0.weight"], atol=1e-3)
+
+
+def test_the_teacher_is_the_one_that_is_validated() -> None:
+    data = Blobs("case-control")
+    clf = fleet()[0].fit(data.X, data.s, X_val=data.X, y_val=data.s)
+    g = torch.from_numpy(clf.decision_function(data.X))
+    p = torch.from_numpy(data.s == 1)
+    risk = nnpu_risk(g[p], g[~p], 0.3).value.item()
+    assert min(record["val_risk"] for record in clf.history_) == pytest.approx(risk, abs=1e-12)
+
+
+def test_a_teacher_must_be_asked_for() -> None:
+    class Careless(TwoViews):
+        teacher_decay = None
+
+    class CarelessClassifier(NNPUClassifier):
+        def _objective(self, task: Task, schedule: Schedule) -> Any:
+            return Careless(len(task.streams["u"]), **task.numbers(prior=task.prior))
+
+    data = Blobs("case-control")
+    with pytest.raises(InputError, match="asks for a mean teacher, but has none"):
+        CarelessClassifier(prior=0.4, epochs=1).fit(data.X, data.s)
+
+
+def test_vpu_written_out() -> None:
+    """One epoch of one step without dropout: the loss by the paper's formulas in numpy."""
+    data = Blobs("case-control")
+    draws: dict[str, np.ndarray] = {}
+
+    class Watched(VPUClassifier):
+        def _objective(self, task: Task, schedule: Schedule) -> Any:
+            objective = super()._objective(task, schedule)
+            step = objective.step
+
+            def watched(batch: Batch) -> Step:
+                class Tape:
+                    def __getattr__(self, name: str) -> Any:
+                        def draw(*args: Any) -> Tensor:
+                            draws[name] = (value := getattr(batch.random, name)(*args)).numpy()[0]
+                            return value
+
+                        return draw
+
+                taped = Batch(batch._forward, batch.originals, batch.inputs, batch.positions, Tape())  # type: ignore[arg-type]
+                result = step(taped)
+                draws["p"], draws["u"] = (batch.inputs[name][0].numpy() for name in ("p", "u"))
+                batch.positive_share = taped.positive_share
+                return result
+
+            objective.step = watched
+            return objective
+
+    net = nn.Linear(5, 1, dtype=torch.float64)
+    w, b = net.weight.detach().numpy()[0].copy(), net.bias.item()
+    clf = Watched(module=net, epochs=1, batch_size_u=1000, validation_fraction=0, dtype="float64", random_state=0)
+    clf.set_params(mixup_weight=0.7, mixup_alpha=0.5, device="cpu").fit(data.X, data.s)
+
+    def phi(x: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-(x @ w + b)))
+
+    share, p, u = draws["beta"], draws["p"], draws["u"]
+    risk = np.log(phi(u).mean()) - np.log(phi(p)).mean()
+    partners = p[draws["integers"]]
+    label = share * phi(u) + (1 - share)
+    mixup = ((np.log(label) - np.log(phi(share * u + (1 - share) * partners))) ** 2).mean()
+    (record,) = clf.history_
+    assert [record["risk"], record["mixup"], record["loss"]] == pytest.approx([risk, mixup, risk + 0.7 * mixup])
+    assert len(set(draws["integers"].tolist())) > 30  # partners are drawn anew for every row
+    largest = clf.module_(torch.from_numpy(u)).sigmoid().max().item()
+    assert clf.threshold_ == pytest.approx(np.log(largest / 2) - np.log(1 - largest / 2))
+    at_half = logsigmoid(torch.tensor(clf.threshold_)).exp().item()
+    assert at_half == pytest.approx(largest / 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"optimizer": "adam"}, "optimizer must be one of 'amsgrad'"),
+        ({"lr_schedule": "linear"}, "lr_schedule must be one of"),
+        ({"lr_schedule": "cosine", "lr_milestones": [2]}, "lr_milestones need lr_schedule='constant'"),
+        ({"lr_warmup": -1}, "lr_warmup must be"),
+        ({"augment": "flip"}, "augment must be one of 'weak'"),
+        ({"augment": "weak"}, "is for images"),
+        ({"augment": lambda x, random: x[:, :1]}, r"same shape, \(1, \d+, 5\), got \(1, 1, 5\)"),
+        ({"augment": lambda x, random: None}, "got NoneType"),
+        ({"augment": lambda x, random: 1 / 0}, "or augment, fails in training: division by zero"),
+    ],
+)
+def test_bad_settings_get_one_clear_error(params: dict[str, Any], message: str) -> None:
+    data = Blobs("case-control")
+    with pytest.raises(InputError, match=message):
+        NNPUClassifier(prior=0.4, epochs=1, device="cpu", **params).fit(data.X, data.s)
+
+
+@pytest.mark.parametrize("augment", ["weak", "strong", "digits", weak, strong])
+def test_augmented_fits_repeat_and_validate_on_plain_rows(augment: Any) -> None:
+    rng = np.random.default_rng(0)
+    s = (np.arange(60) < 20).astype(int)
+    X = rng.normal(size=(60, 3, 8, 8)) + s[:, None, None, None]
+    shared = {"prior": 0.3, "epochs": 2, "module": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 1))}
+    clfs = [
+        NNPUClassifier(**shared, augment=a, device="cpu", random_state=0, dtype="float64").fit(X, s, X_val=X, y_val=s)
+        for a in (augment, augment, None)
+    ]
+    scores = [clf.decision_function(X) for clf in clfs]
+    assert np.array_equal(scores[0], scores[1])
+    assert not np.array_equal(scores[0], scores[2])
+    g = torch.from_numpy(scores[0])
+    risk = nnpu_risk(g[s == 1], g[s == 0], 0.3).value.item()
+    assert min(record["val_risk"] for record in clfs[0].history_) == pytest.approx(risk)
