@@ -8,9 +8,10 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from pulab.bench import METHODS, RECIPES, committed_rows, read_rows, rows_of
+from pulab.bench import RECIPES, committed_rows, read_rows, rows_of
 from pulab.bench.paper import TEXTS, table_cells, table_runs
 from pulab.bench.store import Row
+from pulab.methods import METHODS
 from pulab.report.paper import HEADER, Result, as_lines, features_note, results
 from pulab.report.tables import by_dataset, by_method, markdown, plain
 
@@ -23,8 +24,14 @@ def demo() -> str:
 
 
 def methods() -> str:
-    lines = [[f"`{key}`", f"`{m.class_path.split('.')[-1]}`", m.summary, m.reference] for key, m in METHODS.items()]
+    lines = [[f"`{key}`", f"`{m.class_name}`", m.summary, m.reference] for key, m in METHODS.items()]
     return markdown(["key", "class", "what it does", "reference"], lines)
+
+
+def classifiers() -> str:
+    names = dict.fromkeys(m.class_name for m in METHODS.values())
+    lines = [".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   ~pulab.{name}" for name in names)]
+    return "\n".join(["```{eval-rst}", *lines, "   ~pulab.fit_many", "```"])
 
 
 def guide() -> str:
@@ -32,7 +39,6 @@ def guide() -> str:
     pages = _methods_by_page()
     lines = []
     for key, m in METHODS.items():
-        name = m.class_path.split(".")[-1]
         needs = [
             *(["the prior"] if m.needs_prior else []),
             *(["known negatives and their share"] if m.needs_negatives else []),
@@ -40,7 +46,8 @@ def guide() -> str:
         ]
         learner = "network" if m.is_network else "for tables"
         measured = [f"[{page}]({page}.md)" for page, keys in pages.items() if key in keys] or ["nothing yet"]
-        lines.append([f"`{key}`", f"[{name}](#{m.class_path})", learner, ", ".join(needs) or "–", ", ".join(measured)])
+        link = f"[{m.class_name}](#pulab.{m.class_name})"
+        lines.append([f"`{key}`", link, learner, ", ".join(needs) or "–", ", ".join(measured)])
     return markdown(["key", "class", "learner", "needs", "measured in"], lines)
 
 
@@ -320,6 +327,7 @@ PRIOR_SPEED = {
 TABLES = {
     "README.md": {"paper": headline, "methods": methods},
     "docs/index.md": {"demo": demo},
+    "docs/api.md": {"classifiers": classifiers},
     "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds")},
     "docs/defaults.md": {"table": defaults},
     "docs/priors.md": {

@@ -10,9 +10,10 @@ import pytest
 from typer.main import get_command
 
 import pulab
-from pulab.bench import METHODS, RECIPES, committed_rows, is_current, rows_of
+from pulab.bench import RECIPES, committed_rows, is_current, rows_of
 from pulab.bench.paper import table_cells, table_runs
 from pulab.cli.app import app
+from pulab.methods import METHODS
 from pulab.report.paper import results
 from pulab.report.tables import cells
 

@@ -13,8 +13,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
 from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUClassifier
-from pulab.bench.methods import METHODS
 from pulab.errors import InputError, ModelFileError
+from pulab.methods import METHODS
 from pulab.persistence import _canonical, _checksum, check_lightgbm, load_model, save_model
 
 from .conftest import Blobs
@@ -47,7 +47,7 @@ def test_every_method_comes_back_as_it_was(key: str, tmp_path: Path) -> None:
 def test_labels_that_are_words_and_other_learners(tmp_path: Path) -> None:
     words = np.where(BLOBS.s == 1, "yes", "no").astype(object)
     base = HistGradientBoostingClassifier(max_iter=5)
-    with pytest.warns(UserWarning, match="taking 'yes'"):
+    with pytest.warns(UserWarning, match="'yes' is taken as the label"):
         model = BaggingPUClassifier(base, n_estimators=2, prior=0.4, random_state=0).fit(BLOBS.X, words)
     loaded = load_model(save_model(model, tmp_path / "model"))
     assert set(loaded.predict(BLOBS.X)) == {"yes", "no"}

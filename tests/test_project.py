@@ -14,14 +14,16 @@ SOURCE = ROOT / "src" / "pulab"
 
 # A module imports only from rows above its own; those that need no torch never load it at the top of a file.
 LAYERS = [
-    ["errors"],
-    ["_validation", "_torch", "_threads"],
+    ["errors", "summary"],
+    ["_validation", "_scaling", "_torch", "_threads"],
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
     ["priors"],
     ["calibration"],
     ["training"],
+    ["augment"],
     ["estimators", "text"],
+    ["methods"],
     ["persistence"],
     ["bench"],
     ["report"],
@@ -30,13 +32,16 @@ LAYERS = [
 ]
 WITHOUT_TORCH = (
     "errors",
+    "summary",
     "_threads",
     "_validation",
+    "_scaling",
     "metrics",
     "model_selection",
     "priors",
     "calibration",
     "datasets",
+    "methods",
     "persistence",
     "report",
     "tables",
@@ -46,14 +51,14 @@ WITHOUT_TORCH = (
 
 def imports(path: Path, everywhere: bool) -> set[str]:
     """Modules that a file imports: anywhere in it, or only when it is imported itself."""
-    found = set()
+    modules = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree) if everywhere else tree.body:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return modules
 
 
 def layer_of(dotted: str) -> str:

@@ -4,61 +4,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pulab.errors import PulabError, PulabWarning
+from pulab.methods import METHODS
 
-if TYPE_CHECKING:
-    from pulab.estimators import (
-        BaggingPUClassifier,
-        ElkanNotoClassifier,
-        JointPUClassifier,
-        NaivePUClassifier,
-        NNPUBoostingClassifier,
-        NNPUClassifier,
-        PNClassifier,
-        PUbNClassifier,
-        TwoStepPUClassifier,
-        UPUClassifier,
-        fit_many,
-    )
+if TYPE_CHECKING:  # for editors and type checkers; a class that is missing here works all the same
+    from pulab.estimators._boosting import NNPUBoostingClassifier as NNPUBoostingClassifier
+    from pulab.estimators._classical import BaggingPUClassifier as BaggingPUClassifier
+    from pulab.estimators._classical import ElkanNotoClassifier as ElkanNotoClassifier
+    from pulab.estimators._classical import TwoStepPUClassifier as TwoStepPUClassifier
+    from pulab.estimators._joint import JointPUClassifier as JointPUClassifier
+    from pulab.estimators._many import fit_many as fit_many
+    from pulab.estimators._pubn import PUbNClassifier as PUbNClassifier
+    from pulab.estimators._risk import NaivePUClassifier as NaivePUClassifier
+    from pulab.estimators._risk import NNPUClassifier as NNPUClassifier
+    from pulab.estimators._risk import PNClassifier as PNClassifier
+    from pulab.estimators._risk import UPUClassifier as UPUClassifier
+    from pulab.estimators._vpu import VPUClassifier as VPUClassifier
 
 __version__ = "0.1.0"
 
-# Loaded when first asked for: `import pulab` stays fast, and works where torch is missing.
-_LAZY = {
-    "BaggingPUClassifier": "pulab.estimators",
-    "ElkanNotoClassifier": "pulab.estimators",
-    "JointPUClassifier": "pulab.estimators",
-    "NNPUBoostingClassifier": "pulab.estimators",
-    "NNPUClassifier": "pulab.estimators",
-    "NaivePUClassifier": "pulab.estimators",
-    "PNClassifier": "pulab.estimators",
-    "PUbNClassifier": "pulab.estimators",
-    "TwoStepPUClassifier": "pulab.estimators",
-    "UPUClassifier": "pulab.estimators",
-    "fit_many": "pulab.estimators",
-}
+# Loaded at first use: `import pulab` stays fast, and works without torch.
+_LAZY = {method.class_name: method.class_path for method in METHODS.values()}
+_LAZY["fit_many"] = "pulab.estimators._many.fit_many"
 
-__all__ = [
-    "BaggingPUClassifier",
-    "ElkanNotoClassifier",
-    "JointPUClassifier",
-    "NNPUBoostingClassifier",
-    "NNPUClassifier",
-    "NaivePUClassifier",
-    "PNClassifier",
-    "PUbNClassifier",
-    "PulabError",
-    "PulabWarning",
-    "TwoStepPUClassifier",
-    "UPUClassifier",
-    "__version__",
-    "fit_many",
-]
+__all__ = ["PulabError", "PulabWarning", "__version__"]
+__all__ += sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'pulab' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(_LAZY[name].rpartition(".")[0]), name)
 
 
 def __dir__() -> list[str]:

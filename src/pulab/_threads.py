@@ -1,4 +1,4 @@
-"""How many threads: more than one only where there is work for them."""
+"""The number of threads: several only for large tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ LARGE = 2**22  # numbers in a table
 
 @contextmanager
 def threads_for(n_numbers: int) -> Iterator[None]:
-    """One thread for a small table, all for a large one.
+    """One thread for a small table, all threads for a large one.
 
-    On small arrays threads do little but wait for each other, on a busy machine for most of the time: a fit to 569 rows
-    with all methods took 156 s on two busy cores, and 23 s with one thread.
+    On small arrays threads mostly wait for each other. A fit to 569 rows with all methods took 156 s on two busy cores,
+    and 23 s with one thread.
     """
     from threadpoolctl import threadpool_limits
 

@@ -1,4 +1,4 @@
-"""The one door for arrays: behind it rows are finite and numeric, labels are a mask, the prior is a fraction."""
+"""Checks of the arguments: rows become finite numbers, labels become a mask, the prior is a fraction."""
 
 import math
 import numbers
@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from pulab.errors import InputError, PriorError, warn
 
-Array = NDArray[Any]
+AnyArray = NDArray[Any]
 Index = NDArray[np.int64]
 SCENARIOS = ("case-control", "single-sample")
 Scenario = Literal["case-control", "single-sample"]
@@ -22,7 +22,7 @@ Scenario = Literal["case-control", "single-sample"]
 def check_number(
     name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, ends: str = "[]", whole: bool = False
 ) -> None:
-    """Refuse a parameter that is not a finite number (a whole one, if asked) in the interval."""
+    """Refuse a parameter that is not a finite number in the interval, or not a whole one if ``whole``."""
     kind = numbers.Integral if whole else numbers.Real
     good = not isinstance(value, bool) and isinstance(value, kind) and math.isfinite(value)
     good = good and (value >= low if ends[0] == "[" else value > low)
@@ -34,7 +34,7 @@ def check_number(
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Refuse a parameter that is not one of the words it may be."""
+    """Refuse a parameter that is not one of these words."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
@@ -50,9 +50,10 @@ def check_prior(prior: Any, hint: str = ", or prior='estimate'") -> float:
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False) -> Any:
-    """X as a finite numeric array of two or more dimensions, or as CSR; its width and names remembered or compared.
+    """X as a finite numeric array of two or more dimensions, or as a CSR matrix.
 
-    With ``allow_nan`` a number may be missing; none may be infinite.
+    With ``reset`` the estimator keeps the width and the column names of X; otherwise X must have the same. With
+    ``allow_nan`` numbers may be missing, but not infinite.
     """
     try:
         X = validate_data(
@@ -63,20 +64,21 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False) 
             accept_large_sparse=True,
             allow_nd=True,
             dtype="numeric",
-            ensure_all_finite="allow-nan" if allow_nan else True,
+            ensure_all_finite="allow-nan",
         )
     except ValueError as error:
         if "could not convert" in str(error):
-            raise InputError(f"X must be numbers, but: {error}. Encode such columns, say with skrub.") from None
-        if "contains NaN" in str(error):
-            raise InputError(
-                "Input X contains NaN. This method needs numbers everywhere: impute first, say with SimpleImputer."
-            ) from None
+            raise InputError(f"X must be numbers, but: {error}. Encode such columns, for example with skrub.") from None
         raise
     if X.dtype.kind not in "buif":
-        raise InputError(f"X must be numbers, got {X.dtype}. Encode such columns, say with skrub.")
+        raise InputError(f"X must be numbers, got {X.dtype}. Encode such columns, for example with skrub.")
+    numbers = X.data if sparse.issparse(X) else X
+    if not allow_nan and numbers.size and np.isnan(numbers.min()):
+        raise InputError(
+            "Input X contains NaN. This method takes no missing values. Impute first, for example with SimpleImputer."
+        )
     if 0 in X.shape[1:]:
-        raise InputError(f"X has rows of shape {X.shape[1:]}: there is nothing in them.")
+        raise InputError(f"X has rows of shape {X.shape[1:]}, which are empty.")
     if X.dtype.itemsize > 8 or not X.dtype.isnative:
         X = X.astype(np.float64)
     if not reset and X.shape[1:] != estimator.row_shape_:
@@ -88,21 +90,21 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, allow_nan: bool = False) 
 
 @dataclass(frozen=True)
 class Labels:
-    """PU labels behind the door: which rows are labelled positive, and what the caller calls the two classes."""
+    """PU labels: which rows are labelled positive, and the caller's names of the two classes."""
 
     positive: NDArray[np.bool_]
-    classes: Array
+    classes: AnyArray
 
 
-def check_labels(y: Any, n_rows: int, *, classes: Array | None = None, name: str = "y") -> Labels:
+def check_labels(y: Any, n_rows: int, *, classes: AnyArray | None = None, name: str = "y") -> Labels:
     """Read PU labels: {1, 0}, {1, −1}, booleans, a value and NaN/None, or any two classes, the last one positive.
 
-    Where ``classes`` is given (labels of a validation set), the same values must mean the same.
+    For the labels of a validation set, ``classes`` are those of the training set.
     """
     if y is None:
         raise InputError("estimator requires y to be passed, but the target y is None.")
     if hasattr(y, "dtype") and type(y).__module__.startswith("pandas") and not isinstance(y.dtype, np.dtype):
-        y = np.asarray(y, dtype=object)  # pandas' own types: values as they are, missing ones as missing
+        y = np.asarray(y, dtype=object)  # pandas' own types keep their missing values
     y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         check_consistent_length(np.empty(n_rows), y)
@@ -125,17 +127,17 @@ def check_labels(y: Any, n_rows: int, *, classes: Array | None = None, name: str
     return Labels(positive, classes)
 
 
-def _missing(y: Array) -> NDArray[np.bool_]:
+def _missing(y: AnyArray) -> NDArray[np.bool_]:
     if y.dtype.kind == "f":
         return np.isnan(y)
     if y.dtype != object:
         return np.zeros(len(y), dtype=bool)
-    # NaN differs from itself; pandas' NA refuses to say, by its type.
+    # NaN differs from itself. pandas' NA cannot be compared, so look at its type.
     return np.array([v is None or type(v).__name__ in ("NAType", "NaTType") or v != v for v in y], dtype=bool)
 
 
-def _classes(values: Array, has_missing: bool) -> Array:
-    """The two classes that the labels stand for, the positive one last."""
+def _classes(values: AnyArray, has_missing: bool) -> AnyArray:
+    """The two classes of the labels, the positive one last."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InputError("y contains infinity. Mark positives with 1 and unlabeled rows with 0.")
     if len(values) + has_missing > 2:
@@ -148,17 +150,17 @@ def _classes(values: Array, has_missing: bool) -> Array:
         last = str(values[1])
         if last.strip().lower() in ("u", "unl", "unlabeled", "unlabelled", "unknown", "negative", "neg", "nan", "none"):
             raise InputError(
-                f"of the two labels in y the one that sorts last marks the known positives; here that is {last!r}, "
-                "which does not sound like it. Pass 1 for positive and 0 for unlabeled."
+                f"the label in y that sorts last marks the known positives, but here that is {last!r}. Pass 1 for "
+                "positive and 0 for unlabeled."
             )
         if values.dtype.kind == "U":
-            warn(f"taking {last!r} for the label of the known positives")
+            warn(f"{last!r} is taken as the label of the known positives")
         return values
     if len(values) == 0:
         raise InputError("y has one class: every row is unlabeled. Mark the known positives with 1.")
     (value,) = values
     if values.dtype.kind in "biuf":
-        if not has_missing:  # one number in every row: 1 (or True) marks a positive, anything else does not
+        if not has_missing:  # one number in every row: only 1 (or True) marks a positive
             return np.array([0, 1]) if value == 1 else np.array([value, value + 1])
         if value <= 0:
             raise InputError(f"y is {value} or missing: mark the known positives with 1, the unlabeled rows with 0.")
@@ -167,9 +169,9 @@ def _classes(values: Array, has_missing: bool) -> Array:
 
 
 def hold_out(rows: Index, fraction: float, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Split rows at random into those to train on and those to validate on, each in its old order.
+    """Split rows at random into training and validation rows, each in their old order.
 
-    Both parts get at least one row; a single row is in both.
+    Both parts get at least one row. A single row is in both.
     """
     if len(rows) == 1:
         return rows, rows
@@ -177,70 +179,3 @@ def hold_out(rows: Index, fraction: float, rng: np.random.Generator) -> tuple[In
     out = np.zeros(len(rows), dtype=bool)
     out[rng.permutation(len(rows))[:n_out]] = True
     return rows[~out], rows[out]
-
-
-@dataclass(frozen=True)
-class Scaler:
-    """Standardise features (images: channels) by the training rows, in float64; outliers stop at ±20 deviations."""
-
-    unit: NDArray[
-        np.float64
-    ]  # the largest value there is: squares of what is divided by it can neither over- nor underflow
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    LIMIT = 20.0
-
-    @classmethod
-    def fit(cls, X: Any, rows: Index) -> "Scaler":
-        """Mean and standard deviation over these rows. Sparse features are scaled but not centred: zeros stay zeros."""
-        unit, center, scale = _sparse_moments(X[rows]) if sparse.issparse(X) else _moments(X, rows)
-        # A constant's deviation is rounding noise, not 0: such a feature carries nothing, leave it at 0.
-        constant = scale <= 1e-12 * np.abs(center)
-        return cls(unit, center, np.where(constant, 1.0, scale))
-
-    def __call__(self, X: Any, dtype: Any) -> Any:
-        if sparse.issparse(X) and not self.center.any():
-            scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
-            scaled.data = np.clip(
-                scaled.data / self.unit[scaled.indices] / self.scale[scaled.indices], -self.LIMIT, self.LIMIT
-            )
-            return scaled.astype(dtype)
-        out = np.empty(X.shape, dtype=dtype)
-        for block in _blocks(np.arange(X.shape[0]), X):
-            out[block] = np.clip((_dense(X[block]) / self.unit - self.center) / self.scale, -self.LIMIT, self.LIMIT)
-        return out
-
-
-def _moments(X: Array, rows: Index) -> tuple[Array, Array, Array]:
-    axes = (0, *range(2, X.ndim))
-    count = len(rows) * math.prod(X.shape[2:])
-    peaks = [np.abs(_dense(X[block])).max(axis=axes, keepdims=True)[0] for block in _blocks(rows, X)]
-    unit = _no_zeros(np.max(peaks, axis=0))
-
-    def mean(power: int, center: Any = 0.0) -> Any:
-        terms = (_dense(X[block]) / unit - center for block in _blocks(rows, X))
-        return sum((term**power).sum(axis=axes, keepdims=True)[0] for term in terms) / count
-
-    center = mean(1)
-    return unit, center, np.sqrt(mean(2, center))
-
-
-def _sparse_moments(X: Any) -> tuple[Array, Array, Array]:
-    unit = _no_zeros(abs(X).max(axis=0).toarray().ravel().astype(np.float64))
-    squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, minlength=X.shape[1])
-    return unit, np.zeros(1), np.sqrt(squares / X.shape[0])
-
-
-def _no_zeros(values: Array) -> Array:
-    return np.where(values == 0, 1.0, values)
-
-
-def _blocks(rows: Index, X: Any) -> list[Index]:
-    """The rows in pieces of some 32 MiB each: no second copy of X in float64."""
-    at_once = max(1, 2**22 // math.prod(X.shape[1:]))
-    return np.array_split(rows, math.ceil(len(rows) / at_once))
-
-
-def _dense(block: Any) -> NDArray[np.float64]:
-    return np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)

@@ -20,16 +20,16 @@ from typing import Any
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pulab import __version__
-from pulab._validation import Scaler
+from pulab._scaling import Scaler
+from pulab._validation import AnyArray
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, in_one_line
+from pulab.methods import METHODS
 
 FORMAT = 2
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
-AnyArray = NDArray[Any]
 MODEL_FILES = re.compile(r"model\.json|arrays\.safetensors|part-\d+\.\w+|report\.html|candidates\.csv")
 
 # The types of skrub's preprocessing and of the usual base learners, beyond those of numpy, scipy and scikit-learn that
@@ -372,12 +372,13 @@ def _cpu() -> Any:
 
 def _class_of(name: Any) -> Any:
     """The class that a file names. Only pulab's own classes are allowed."""
-    from pulab import estimators
-
     parts = {cls.__name__: cls for cls in (PUCalibrator, Scaler)}
-    if name not in parts and (name not in estimators.__all__ or not str(name).endswith("Classifier")):
+    classifiers = {method.class_name: method for method in METHODS.values()}
+    if name in parts:
+        return parts[name]
+    if name not in classifiers:
         raise ModelFileError(f"it names a class {name!r}, which pulab does not have")
-    return parts.get(name) or getattr(estimators, name)
+    return classifiers[name].load()
 
 
 def _is_ours(value: Any) -> bool:

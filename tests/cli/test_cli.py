@@ -12,11 +12,12 @@ import pytest
 import typer
 
 import pulab
-from pulab.bench import METHODS, RECIPES, RunSpec, rows_of
+from pulab.bench import RECIPES, RunSpec, rows_of
 from pulab.cli import _console, main
 from pulab.cli.app import app
 from pulab.datasets import DATASETS, PlainSampling
 from pulab.errors import PulabError
+from pulab.methods import METHODS
 
 
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -228,7 +229,7 @@ def test_showing_works_without_torch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "modules", ["pulab.cli.app, pulab.bench.methods, pulab.datasets", "pulab.tables, pulab.estimators._boosting"]
+    "modules", ["pulab.cli.app, pulab.methods, pulab.datasets", "pulab.tables, pulab.estimators._boosting"]
 )
 def test_what_needs_no_network_loads_no_torch(modules: str) -> None:
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
@@ -252,7 +253,7 @@ def test_a_run_goes_on_where_it_was(
     assert [row["seed"] for row in whole] == [0, 1, 2]
     code, _, err = command(monkeypatch, capsys, *words)
     assert (code, len(rows.read_text().splitlines())) == (0, 3)
-    assert "3 of 3 runs are done already" in err
+    assert "3 of 3 runs are already done" in err
     show = ("bench", "show", "smoke", "--rows", str(tmp_path))
     assert command(monkeypatch, capsys, *show)[2] == ""
     rows.write_text("".join(json.dumps(row | {"versions": {"pulab": "0.0.1"}}) + "\n" for row in whole))
@@ -265,7 +266,7 @@ def test_a_run_goes_on_where_it_was(
     with pytest.warns(UserWarning, match="is no row"), pytest.warns(UserWarning, match="1 rows .* other defaults"):
         code, _, err = command(monkeypatch, capsys, *words)
     assert code == 0
-    assert "1 of 3 runs are done already" in err
+    assert "1 of 3 runs are already done" in err
     with pytest.warns(UserWarning, match="is no row"):
         found = rows_of(specs, tmp_path)
     for row, before in zip(found, whole, strict=True):

@@ -61,10 +61,10 @@ def test_from_a_table_to_candidates(folder: Path, run: Run) -> None:
 
 def test_prior(folder: Path, run: Run) -> None:
     code, out, _ = command(*run, "prior", str(folder / "customers.csv"), "--label", "churned", "--json")
-    found = json.loads(out)
+    estimate = json.loads(out)
     assert code == 0
-    assert found["interval"][0] <= found["prior"] <= found["interval"][1]
-    assert {"dedpul", "bbe"} <= set(found["methods"])
+    assert estimate["interval"][0] <= estimate["prior"] <= estimate["interval"][1]
+    assert {"dedpul", "bbe"} <= set(estimate["methods"])
 
 
 def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
         (("rank", str(tmp_path / "mine"), table), "holds no model"),
         (("report", str(tmp_path / "mine")), "holds no model"),
         (("prior", table, "--label", "plan"), "--positive"),
-        (("score", str(tmp_path / "mine"), table, "--out", table), "write over what is read"),
+        (("score", str(tmp_path / "mine"), table, "--out", table), "would overwrite the input"),
         (("score", str(tmp_path / "mine"), table, "--out", str(tmp_path / "pipe.csv")), "must be a file"),
         (("fit", table, "--label", "churned", "--out", str(tmp_path / ("x" * 250))), "cannot be created"),
         (("fit", table, "--label", "churned", "--out", str(tmp_path / "model.json" / "in")), "must lie in one that is"),
     ]
     for words, message in calls:
-        code, said, err = command(*run, *words)
-        assert (code, said, err.count("\n")) == (1, "", 1), (words, err)
+        code, out_text, err = command(*run, *words)
+        assert (code, out_text, err.count("\n")) == (1, "", 1), (words, err)
         assert message in err
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 

@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUBoostingClassifier, PulabWarning, TwoStepPUClassifier
-from pulab.bench.methods import METHODS
 from pulab.errors import InputError
 from pulab.estimators._boosting import NNPUGradients
+from pulab.methods import METHODS
 from tests.conftest import Blobs
 
 SCENARIOS = ("case-control", "single-sample")

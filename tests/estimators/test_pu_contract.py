@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from pulab import JointPUClassifier, NNPUClassifier, PNClassifier, PulabWarning
-from pulab._validation import Scaler
-from pulab.bench.methods import METHODS
+from pulab._scaling import Scaler
+from pulab.methods import METHODS
 from tests.conftest import Blobs
 
 KEYS = [key for key, method in METHODS.items() if method.is_network and not method.needs_negatives]
@@ -139,7 +139,7 @@ def test_global_state_is_left_alone(blobs: Blobs) -> None:
     assert np.array_equal(np.random.get_state()[1], numpy_before)  # noqa: NPY002
 
 
-@pytest.mark.filterwarnings("ignore:taking:pulab.PulabWarning")
+@pytest.mark.filterwarnings("ignore:.*is taken as the label:pulab.PulabWarning")
 def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
     pl = pytest.importorskip("polars")
     s = blobs.s
@@ -164,9 +164,9 @@ def test_every_kind_of_label_is_read(blobs: Blobs) -> None:
 
 
 def test_words_that_sort_the_wrong_way_are_pointed_out(blobs: Blobs) -> None:
-    with pytest.raises(ValueError, match="'unlabeled ', which does not sound like it"):
+    with pytest.raises(ValueError, match="known positives, but here that is 'unlabeled '"):
         make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "positive", "unlabeled "))
-    with pytest.warns(PulabWarning, match="taking 'ok' for the label of the known positives"):
+    with pytest.warns(PulabWarning, match="'ok' is taken as the label of the known positives"):
         make("nnpu").fit(blobs.X, np.where(blobs.s == 1, "fraud", "ok"))
     with pytest.raises(ValueError, match="mixes words and numbers"):
         make("nnpu").fit(blobs.X, mixed(blobs.s))

@@ -5,19 +5,18 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pulab.bench.methods import METHODS
+from pulab.methods import METHODS, Method
 
-CLASSES = list(dict.fromkeys(method.class_path for method in METHODS.values()))
+CLASSES = {method.class_name: method for method in METHODS.values()}
 
 
-def small(path: str) -> Any:
+def small(method: Method) -> Any:
     """Of each class one that fits in no time."""
-    method = next(m for m in METHODS.values() if m.class_path == path)
-    few = {"pulab.BaggingPUClassifier": {"n_estimators": 10}}.get(path, {})
+    few = {"BaggingPUClassifier": {"n_estimators": 10}}.get(method.class_name, {})
     return method.load()(**({"epochs": 2} if method.is_network else few))
 
 
-@parametrize_with_checks([small(path) for path in CLASSES])
+@parametrize_with_checks([small(method) for method in CLASSES.values()])
 @pytest.mark.filterwarnings("ignore::pulab.PulabWarning", "ignore::sklearn.exceptions.DataConversionWarning")
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -12,14 +12,15 @@ from html import unescape
 from html.parser import HTMLParser
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints, is_typeddict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulab.report.model import BLANK, model_page
+from pulab.report.model import model_page
 from pulab.report.plots import Scale, line, round_up
+from pulab.summary import Summary, complete
 from tests.report.browser import Browser, program
 
 COLUMNS = {
@@ -84,6 +85,19 @@ def column(name: str, kind: str, missing: float = 0.0, note: str = "") -> dict[s
     return {"name": name, "kind": kind, "missing": missing, "note": note}
 
 
+def metric(
+    name: str, value: float, band: list[float] | None, interval: list[float], more_is_better: bool = True
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "band": band,
+        "interval": interval,
+        "between": [0.9 * interval[0], 1.01 * interval[1]],
+        "more_is_better": more_is_better,
+    }
+
+
 SUMMARY: dict[str, Any] = {
     "pulab": "0.1.0",
     "created": "2026-11-15",
@@ -118,6 +132,7 @@ SUMMARY: dict[str, Any] = {
         "source": "estimated",
         "methods": {"dedpul": 0.203, "bbe": 0.221, "tice": 0.194},
         "warnings": [],
+        "agree": True,
     },
     "method": {
         "key": "nnpu-boosting",
@@ -125,9 +140,9 @@ SUMMARY: dict[str, Any] = {
         "asked": "auto",
         "why": "It had the lowest held-out PU risk of the three that suit a table of this size.",
         "compared": [
-            {"method": "nnpu-boosting", "risk": 0.1043, "seconds": 3.2},
-            {"method": "joint", "risk": 0.1121, "seconds": 21.7},
-            {"method": "elkan-noto", "risk": 0.1388, "seconds": 0.9},
+            {"method": "nnpu-boosting", "risk": 0.1043, "interval": [0.0871, 0.1239], "seconds": 3.2},
+            {"method": "joint", "risk": 0.1121, "interval": [0.0902, 0.1366], "seconds": 21.7},
+            {"method": "elkan-noto", "risk": 0.1388, "interval": [0.1101, 0.1614], "seconds": 0.9},
         ],
         "settings": {
             "learning_rate": 0.1,
@@ -139,27 +154,15 @@ SUMMARY: dict[str, Any] = {
     },
     "folds": 5,
     "metrics": [
-        {"name": "precision", "value": 0.71, "band": [0.58, 0.84], "interval": [0.66, 0.77], "more_is_better": True},
-        {"name": "recall", "value": 0.78, "band": None, "interval": [0.73, 0.82], "more_is_better": True},
-        {"name": "f1", "value": 0.743, "band": [0.65, 0.8], "interval": [0.71, 0.78], "more_is_better": True},
-        {"name": "accuracy", "value": 0.887, "band": [0.86, 0.9], "interval": [0.87, 0.9], "more_is_better": True},
-        {
-            "name": "zero_one_risk",
-            "value": 0.113,
-            "band": [0.1, 0.14],
-            "interval": [0.1, 0.13],
-            "more_is_better": False,
-        },
-        {"name": "roc_auc", "value": 0.931, "band": [0.905, 0.962], "interval": [0.915, 0.947], "more_is_better": True},
-        {
-            "name": "average_precision",
-            "value": 0.802,
-            "band": [0.7, 0.88],
-            "interval": [0.76, 0.84],
-            "more_is_better": True,
-        },
-        {"name": "lee_liu", "value": 2.64, "band": None, "interval": [2.4, 2.9], "more_is_better": True},
-        {"name": "nnpu_risk", "value": 0.104, "band": [0.08, 0.13], "interval": [0.09, 0.12], "more_is_better": False},
+        metric("precision", 0.71, [0.58, 0.84], [0.66, 0.77]),
+        metric("recall", 0.78, None, [0.73, 0.82]),
+        metric("f1", 0.743, [0.65, 0.8], [0.71, 0.78]),
+        metric("accuracy", 0.887, [0.86, 0.9], [0.87, 0.9]),
+        metric("zero_one_risk", 0.113, [0.1, 0.14], [0.1, 0.13], more_is_better=False),
+        metric("roc_auc", 0.931, [0.905, 0.962], [0.915, 0.947]),
+        metric("average_precision", 0.802, [0.7, 0.88], [0.76, 0.84]),
+        metric("lee_liu", 2.64, None, [2.4, 2.9]),
+        metric("nnpu_risk", 0.104, [0.08, 0.13], [0.09, 0.12], more_is_better=False),
     ],
     "distributions": {
         "edges": [i / 50 for i in range(51)],
@@ -239,13 +242,20 @@ def test_the_headline() -> None:
     assert "From 312 known positives and 48,210 unlabeled rows: about 21 % of all rows are positive." in page
     # 0.21 of 48,522 rows are 10,190; 312 of them are known.
     assert "Positive means churned = 1. About 9,900 positives (7,900 to 12,000) are still hidden" in page
-    assert "The first 100 candidates are right about 98 times of 100." in page
+    assert "The first 100 candidates are right about 98 times out of 100." in page
     assert "The estimators agree." in page
     assert "Calling every row negative gives 79 %." in page
-    for heading in ("How many positives", "How far down", "first candidates", "How good", "What the model goes by"):
+    for heading in ("How many positives", "How far down", "first candidates", "How good", "Which columns matter"):
         assert heading in page
-    split = SUMMARY | {"prior": SUMMARY["prior"] | {"warnings": ["dedpul says 0.10 and bbe says 0.40: they disagree"]}}
-    assert "The estimators do not agree" in model_page(split)
+    assert "nnpu-boosting0.1040.087 to 0.1243.2" in re.sub(" (?!to)(?<!to )", "", page)  # risk, interval, seconds
+
+
+def test_whether_estimators_agree_is_read_from_a_field() -> None:
+    """Not from the words of a warning, and nothing is said of a single estimator."""
+    for agree, shown in ((True, "The estimators agree."), (False, "The estimators do not agree"), (None, "")):
+        page = model_page(SUMMARY | {"prior": SUMMARY["prior"] | {"agree": agree, "warnings": ["they disagree"]}})
+        assert ("estimators" in text(page)) == bool(shown)
+        assert shown in page
 
 
 def test_the_share_is_of_the_unlabeled_rows_where_they_are_the_population() -> None:
@@ -260,11 +270,40 @@ def text(page: str) -> str:
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", body)))
 
 
-@pytest.mark.parametrize("summary", [{}, BLANK, {"table": {"name": "t.csv"}}, ONE_OF_EACH])
+@pytest.mark.parametrize("summary", [{}, complete({}), {"table": {"name": "t.csv"}}, ONE_OF_EACH])
 def test_any_part_of_a_summary_makes_a_page(summary: dict[str, Any]) -> None:
     page = model_page(summary)
     assert "How many positives are there?" in page
     assert not drawn_nowhere(page)
+
+
+def paths_of(kind: Any) -> Iterator[tuple[str, ...]]:
+    """The way to every key of the summary, through the types that define it."""
+    for key, inner in get_type_hints(kind).items():
+        yield (key,)
+        for part in (inner, *get_args(inner)):
+            if is_typeddict(part):
+                yield from ((key, *path) for path in paths_of(part))
+
+
+def without(value: Any, path: tuple[str, ...]) -> Any:
+    """The same without a key; in a list, without it in every item."""
+    if isinstance(value, list):
+        return [without(item, path) for item in value]
+    if len(path) == 1:
+        return {key: item for key, item in value.items() if key != path[0]}
+    return value | {path[0]: without(value[path[0]], path[1:])}
+
+
+GIVEN = SUMMARY | {"prior": SUMMARY["prior"] | {"source": "given"}}
+FOR_PROGRAMS = ("prior", "warnings")  # the page shows them among all warnings
+
+
+@pytest.mark.parametrize("path", sorted(set(paths_of(Summary)) - {FOR_PROGRAMS}), ids=".".join)
+def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> None:
+    """A key that is renamed in the definition but not in the page, or the other way round, fails here."""
+    assert complete(SUMMARY) == SUMMARY
+    assert any(model_page(without(whole, path)) != model_page(whole) for whole in (SUMMARY, GIVEN))
 
 
 def test_a_summary_survives_json() -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
+from pulab.tables._columns import Column, conform, kind_of
 from pulab.tables._frame import batches, read_table
-from pulab.tables._kinds import Column, conform, kind_of
 from pulab.tables._labels import read_labels
 
 from .conftest import Customers
@@ -62,9 +61,9 @@ def test_label_columns_that_need_no_explanation(values: list[Any]) -> None:
     ],
 )
 def test_label_columns_that_do(values: list[Any], message: str) -> None:
-    with pytest.raises(InputError, match=message) as told:
+    with pytest.raises(InputError, match=message) as error:
         read_labels(pl.Series("label", values))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_value_that_is_named_marks_the_positives() -> None:
@@ -99,8 +98,6 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
     assert read_table(frame.to_pandas()).columns == frame.columns
     assert read_table(frame.lazy()).equals(frame)
     assert read_table(frame.to_arrow()).equals(frame)
-    wide = frame.to_arrow().append_column("wide", pa.array([Decimal("0.5")] * frame.height, pa.decimal256(60, 2)))
-    assert read_table(wide)["wide"].to_list() == [0.5] * frame.height
 
 
 @pytest.mark.parametrize(
@@ -108,21 +105,23 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
     [
         (b"a,b\n1,2\n3,4,5\n6,7\n", "line 3 of .* has 3 fields, but its first line names 2"),
         (b"a,b\n1,2\n3\n6,7\n", "line 3 of .* has 1 fields"),
-        (b'a,b\n1,"oops\n2,x\n', "never closed"),
+        (b'a,b\n1,"oops\n2,x\n', "a quote that is not closed"),
         (b"", "empty line"),
+        (b"\x1f\x8b\x08 and so on", "compressed"),
+        (b"PK\x03\x04 and so on", "Excel"),
         (b"a,b\n", "no rows"),
         (b"\xff\xfea,b\n1,2\n", "UTF-8"),
         (b"a,b\n1,caf\xe9\n", "UTF-8"),
         (b"a,a\n1,2\n", "two columns are called 'a'"),
-        (b"PAR1 and then nothing of the kind", "no Parquet file"),
+        (b"PAR1 and then nothing of the kind", "cannot be read as a Parquet file"),
     ],
 )
 def test_broken_files_get_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
-    with pytest.raises((DataFormatError, InputError), match=message) as told:
+    with pytest.raises((DataFormatError, InputError), match=message) as error:
         read_table(path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_quoted_fields_may_hold_anything(tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="folder"):
         read_table(tmp_path)
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(InputError, match="Save it first"):
+    with pytest.raises(InputError, match="Save it to a file first"):
         read_table(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="must be a CSV or Parquet file"):
         read_table([[1, 2]])
@@ -160,9 +159,6 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
         path.write_text(content)
         for frame in (read_table(path), pl.concat(list(batches(path)))):
             assert frame.to_dict(as_series=False) == wanted
-    path.write_text('a,b,c\n1,"oops,2\n3,4,5\n6,7,8\n9,"oops,10\n1,2,3\n')
-    with pytest.raises(DataFormatError, match="2 whole lines of the table, from '3,4,5' on"):
-        read_table(path)
 
 
 @pytest.mark.parametrize(
@@ -179,12 +175,11 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
         (["12/31/2020", "01/02/2021"], "date", "%m/%d/%Y", ["2020-12-31", "2021-01-02"]),
         (["31/12/2020", "01/02/2021"], "date", "%d/%m/%Y", ["2020-12-31", "2021-02-01"]),
         (
-            ["2020-12-31T10:30:00Z", "2020-12-31 10:30+02:00"],
+            ["2020-12-31T10:30:00Z", "2020-12-31 10:30+02:00", "2020-12-31T10:30:15.5-0530"],
             "date",
             "%Y-%m-%d",
-            ["2020-12-31 10:30", "2020-12-31 08:30"],
+            ["2020-12-31 10:30", "2020-12-31 08:30", "2020-12-31 16:00"],
         ),
-        (["0000-00-00", "2020-12-31"], "date", "%Y-%m-%d", [None, "2020-12-31"]),
         (["12:30:01", "13:45", "0:00:00.500"], "time", "", [45001, 49500, 0.5]),
         (["TRUE", "false", "True"], "boolean", "", [True, False, True]),
     ],

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_score, recall_score, roc_auc_score
 
 from pulab.errors import InputError, ModelFileError, PriorError
+from pulab.methods import METHODS, Method
 from pulab.persistence import load_model
+from pulab.summary import complete
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
-from pulab.tables._evaluate import _share_found
+from pulab.tables._evaluate import _share_found, stability
 
 from .conftest import Customers
 
@@ -27,7 +31,7 @@ def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: Ta
     """Of new rows from the same place, by true labels, against what the summary says without any."""
     new = Customers(4000, seed=1)
     scored = model.score(new.frame.drop("churned"))
-    told = {item["name"]: item for item in model.summary["metrics"]}
+    metrics = {item["name"]: item for item in model.summary["metrics"]}
     truth = {
         "precision": precision_score(new.y, scored["decision"]),
         "recall": recall_score(new.y, scored["decision"]),
@@ -35,7 +39,7 @@ def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: Ta
     }
     assert truth["roc_auc"] > 0.93
     for name, value in truth.items():
-        assert abs(told[name]["value"] - value) < 0.06
+        assert abs(metrics[name]["value"] - value) < 0.06
     assert abs(scored["probability"].mean() - customers.prior) < 0.03
     assert 0 <= scored["probability"].min() <= scored["probability"].max() <= 1
     certain = scored["probability"].to_numpy() > 0.8
@@ -43,15 +47,14 @@ def test_held_out_figures_are_close_to_the_truth(customers: Customers, model: Ta
 
 
 def test_candidates_are_unlabeled_and_mostly_right(customers: Customers, model: TableModel) -> None:
-    found = model.candidates
-    rows = np.array([int(name.removeprefix("c-")) for name in found["customer"]])
+    candidates = model.candidates
+    rows = np.array([int(name.removeprefix("c-")) for name in candidates["customer"]])
     assert not customers.s[rows].any()
-    assert found["rank"].to_list() == list(range(1, found.height + 1))
-    assert found["probability"].is_sorted(descending=True)
+    assert candidates["rank"].to_list() == list(range(1, candidates.height + 1))
+    assert candidates["probability"].is_sorted(descending=True)
     assert customers.y[rows[:50]].mean() > 0.9
-    assert found["stability"].is_between(0, 1).all()
-    said = next(item for item in model.summary["review"] if item["k"] >= 100)
-    assert abs(said["precision"] - customers.y[rows[: said["k"]]].mean()) < 0.15
+    point = next(item for item in model.summary["review"] if item["k"] >= 100)
+    assert abs(point["precision"] - customers.y[rows[: point["k"]]].mean()) < 0.15
 
 
 def test_summary_says_what_was_learned(model: TableModel) -> None:
@@ -72,6 +75,12 @@ def test_summary_says_what_was_learned(model: TableModel) -> None:
     assert {item["name"] for item in model.summary["features"][:4]} >= {"age", "spent"}
     assert model.summary["method"]["settings"]["backend"] in ("lightgbm", "xgboost")
     assert "<html" in model.report()
+
+
+def test_a_summary_has_the_keys_of_its_definition(model: TableModel, tmp_path: Path) -> None:
+    """No more and no fewer, when it is written and when it is read back."""
+    assert complete(model.summary) == model.summary
+    assert TableModel.load(model.save(tmp_path / "model")).summary == model.summary
 
 
 @pytest.mark.parametrize("method", ["nnpu-boosting", "joint", "bagging"])
@@ -152,15 +161,39 @@ def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
     customers = Customers(400)
     steps: list[str] = []
     model = fit_table(customers.frame, "churned", prior=0.3, on_step=lambda text, done, total: steps.append(text))
+    assert complete(model.summary) == model.summary
     chosen = model.summary["method"]
     risks = {item["method"]: item["risk"] for item in chosen["compared"]}
     assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}
-    told = {item["name"]: item["value"] for item in model.summary["metrics"]}
-    assert risks[chosen["key"]] == pytest.approx(1 - told["accuracy"], abs=1e-4)  # what is chosen is what is delivered
+    metrics = {item["name"]: item["value"] for item in model.summary["metrics"]}
+    assert risks[chosen["key"]] == pytest.approx(1 - metrics["accuracy"], abs=1e-4)
     assert f"auto chose {chosen['key']}" in chosen["why"]
     assert any("joint: fit 5 of 5" in text for text in steps)
     truth = (model.score(customers.frame)["decision"].to_numpy() != customers.y).mean()
     assert truth < 0.2
+
+
+class NeedsNoPrior(ClassifierMixin, BaseEstimator):
+    """A method without a parameter `prior`."""
+
+    def __init__(self, scenario: str = "case-control", random_state: Any = None) -> None:
+        self.scenario, self.random_state = scenario, random_state
+
+    def fit(self, X: Any, y: Any) -> "NeedsNoPrior":
+        self.model_ = LogisticRegression(max_iter=2000).fit(X, y)
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        return self.model_.decision_function(X)
+
+
+def test_a_method_that_needs_no_prior_is_never_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{__name__}.NeedsNoPrior"
+    monkeypatch.setitem(METHODS, "free", Method(path, "", "", needs_prior=False, is_network=False))
+    monkeypatch.setattr("pulab.tables._crossfit.AUTO", ("elkan-noto", "free"))
+    summary = fit_table(Customers(200).frame.select("age", "spent", "churned"), "churned", prior=0.3).summary
+    assert [item["method"] for item in summary["method"]["compared"]] == ["elkan-noto", "free"]
+    assert not any("prior" in text for text in summary["warnings"])
 
 
 def test_the_same_seed_gives_the_same_model(tmp_path: Path) -> None:
@@ -177,10 +210,12 @@ def test_prior_is_estimated() -> None:
     customers = Customers(1500)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whether it doubts itself is tested with the priors
-        found = estimate_table_prior(customers.frame, "churned")
-    assert found.details["rows"] == f"{customers.s.sum():,} labelled (churned = 1), {(~customers.s).sum():,} unlabeled"
-    assert abs(found.prior - 0.3) < 0.08
-    assert set(found.details["methods"]) >= {"dedpul", "bbe"}
+        estimate = estimate_table_prior(customers.frame, "churned")
+    assert (
+        estimate.details["rows"] == f"{customers.s.sum():,} labelled (churned = 1), {(~customers.s).sum():,} unlabeled"
+    )
+    assert abs(estimate.prior - 0.3) < 0.08
+    assert set(estimate.details["methods"]) >= {"dedpul", "bbe"}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +225,7 @@ def test_prior_is_estimated() -> None:
         ({}, {"label": "zzz"}, "It has: 'customer', 'age'"),
         ({}, {"id": "custmer"}, "for the id. Did you mean 'customer'"),
         ({}, {"id": "plan"}, "ids must be different, but 200 rows of column 'plan' share theirs"),
-        ({}, {"id": "age"}, "rows without an id"),
+        ({}, {"id": "age"}, "rows have no id"),
         ({}, {"id": "churned"}, "both the label and the id"),
         ({"score": 1}, {"id": "score"}, "ids must be different"),
         ({"churned": 0}, {}, "no row of column 'churned' is a known positive"),
@@ -205,9 +240,9 @@ def test_prior_is_estimated() -> None:
 )
 def test_bad_input_gets_one_line(change: dict[str, Any], options: dict[str, Any], message: str) -> None:
     frame = Customers(200).frame.with_columns(**{name: pl.lit(value) for name, value in change.items()})
-    with pytest.raises((InputError, PriorError), match=message) as told:
+    with pytest.raises((InputError, PriorError), match=message) as error:
         fit_table(frame, **{"label": "churned", "method": "elkan-noto", "prior": 0.3, **options})
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_table_with_nothing_to_learn_from() -> None:
@@ -232,19 +267,24 @@ def test_a_column_that_gives_the_label_away_is_called_out() -> None:
         fit_table(frame, "churned", drop=["canceled_on"])
 
 
+def test_stability_is_the_share_of_models_that_put_a_row_among_the_first() -> None:
+    scores = [np.array([4.0, 3.0, 2.0, 1.0]), np.array([1.0, 4.0, 3.0, 2.0]), np.array([4.0, 2.0, 1.0, 3.0])]
+    np.testing.assert_allclose(stability(scores, np.array([1, 0, 2]), k=2), [2 / 3, 2 / 3, 1 / 3])
+
+
 def test_of_a_tie_only_a_part_is_found() -> None:
     positive, ranked = np.array([1.0, 1.0, 1.0, 0.0]), np.array([2.0, 1.0, 1.0, 1.0, 0.0])
-    found = [_share_found(positive, ranked, k) for k in (1, 2, 4, 5)]
-    np.testing.assert_allclose(found, [0, 0.25, 0.75, 1])
+    shares = [_share_found(positive, ranked, k) for k in (1, 2, 4, 5)]
+    np.testing.assert_allclose(shares, [0, 0.25, 0.75, 1])
 
 
 def test_figures_stay_within_their_bounds() -> None:
     """The estimates may leave 0 and 1; what they stand for cannot."""
     model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.75)  # far too high
-    told = {item["name"]: item for item in model.summary["metrics"]}
+    metrics = {item["name"]: item for item in model.summary["metrics"]}
     for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
-        low, high = told[name]["between"] or (0, 1)  # none where all of it is above 1
-        assert 0 <= low <= told[name]["value"] <= high <= 1
+        low, high = metrics[name]["between"] or (0, 1)  # none where all of it is above 1
+        assert 0 <= low <= metrics[name]["value"] <= high <= 1
     assert any("none can be above 1" in text for text in model.summary["warnings"])
     assert len(repr(model)) < 200
 

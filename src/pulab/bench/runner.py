@@ -21,11 +21,11 @@ from joblib import cpu_count  # respects affinity and the limits of containers
 from pulab import __version__
 from pulab._validation import check_choice
 from pulab.bench.features import FEATURES, encoded
-from pulab.bench.methods import METHODS, Method
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row, rounded
 from pulab.datasets import DATASETS, PUSample, Split, Trial
 from pulab.errors import InputError, TrainingError
+from pulab.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from pulab._torch import Settings

@@ -1,4 +1,4 @@
-"""Results go to stdout, everything else to stderr; an error is one line."""
+"""Output: results go to stdout, everything else to stderr. An error is one line."""
 
 import json
 import os
@@ -22,22 +22,22 @@ err = Console(stderr=True)
 
 
 def say(line: str) -> None:
-    """A line of the result, not broken where the terminal ends."""
+    """Print a line of the result, without wrapping it."""
     out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def note(line: str) -> None:
-    """A line beside the result."""
+    """Print a line that is not part of the result."""
     err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """Data on stdout, for a program to read."""
-    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")  # dates, as text
+    """Print JSON on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")  # str: dates
 
 
 def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """A table on stdout, for a person to read."""
+    """Print a table on stdout."""
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for name in header:
         table.add_column(Text(name), no_wrap=name in ("key", "class", "method", "recipe"))
@@ -46,9 +46,19 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
     out.print(table)
 
 
+def print_records(records: Sequence[dict[str, Any]], titles: dict[str, str], as_json: bool) -> None:
+    """Print records as JSON, or as a table of the fields that have a title."""
+    if as_json:
+        print_json(records)
+        return
+    words = {True: "yes", False: "no"}
+    lines = [[words[r[name]] if isinstance(r[name], bool) else str(r[name]) for name in titles] for r in records]
+    print_table("", list(titles.values()), lines)
+
+
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Any]:
-    """A bar on stderr, or now and then a line where that is a file; call what it yields with what is done since."""
+    """A progress bar on stderr, or a line now and then if stderr is a file. Yields a function to advance it."""
     if not err.is_terminal or err.is_dumb_terminal:
         yield _lines_of_progress(description, total)
         return
@@ -65,15 +75,16 @@ def progress(description: str, total: int) -> Iterator[Any]:
 
 
 def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
-    start = time.perf_counter()
-    done, said, then = 0.0, 0, start
+    """A line a minute, and one at the end."""
+    start = printed = time.perf_counter()
+    done = 0.0
 
     def advance(more: float) -> None:
-        nonlocal done, said, then
+        nonlocal done, printed
         done += more
-        twentieths, now = int(20 * done / total + 1e-6), time.perf_counter()
-        if (twentieths > said and (now - then > 5 or twentieths == 20)) or (done > 0 and now - then > 60):
-            said, then, took = twentieths, now, now - start
+        now = time.perf_counter()
+        if done > 0 and (now - printed > 60 or done > total - 1e-6):
+            printed, took = now, now - start
             left = max(0.0, took * (total - done) / done)
             note(f"{description}: {int(done + 1e-6)} of {total}, {took:.0f} s, about {left:.0f} s left")
 
@@ -82,32 +93,23 @@ def _lines_of_progress(description: str, total: int) -> Callable[[float], None]:
 
 @contextmanager
 def steps() -> Iterator[Any]:
-    """What is being done, and how far it is, on one line of stderr."""
+    """The current step and its progress, on one line of stderr."""
     columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         bar = bars.add_task("", total=None)
         yield lambda text, done, total: bars.update(bar, description=text, completed=done, total=total or None)
 
 
-@contextmanager
-def counter(description: str) -> Iterator[Any]:
-    """How many so far, on stderr, where nobody knows how many there will be."""
-    columns = [TextColumn("{task.completed:,.0f} {task.description}"), TimeElapsedColumn()]
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
-        bar = bars.add_task(description, total=None)
-        yield lambda done: bars.advance(bar, done)
-
-
 def check_file(path: Path) -> None:
-    """Refuse a place where no file can be, before any work is done for it."""
+    """Refuse a path that no file can be written to, before any work is done."""
     if not path.parent.is_dir() or path.is_dir():
-        raise InputError(f"--out must be a file in a folder that is there, got {path}.")
+        raise InputError(f"--out must be a file in a folder that exists, got {path}.")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file all at once, or not at all, and say so."""
+    """Write a file, all or nothing, and print its name."""
     raw = content.encode() if isinstance(content, str) else content
-    target = path.resolve()  # what a link points to, not the link
+    target = path.resolve()  # the target of a link, not the link
     if path.exists() and not path.is_file():  # a pipe or a device
         path.write_bytes(raw)
     else:
@@ -123,7 +125,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def format_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """Our own in one line, without the place in our code."""
+    """Our own warnings as one line, without the line of code."""
     if issubclass(category, PulabWarning):
         return f"pulab: warning: {message}\n"
     return _format_warning(message, category, filename, lineno, line)
@@ -133,7 +135,7 @@ _format_warning = warnings.formatwarning
 
 
 def fail(error: BaseException) -> int:
-    """Say what went wrong in one line; the whole story only with PULAB_DEBUG=1."""
+    """Print the error as one line. With PULAB_DEBUG=1, raise it."""
     if os.environ.get("PULAB_DEBUG") == "1":
         raise error
     message = error.format_message() if hasattr(error, "format_message") else str(error)

@@ -29,19 +29,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print data for a program to read.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def main() -> None:
     """Run the command; any error is one line and exit code 1."""
-    # Either may be closed.
+    # A closed stream is None.
     sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may not know every letter of a table
+            stream.reconfigure(errors="replace")  # a terminal may lack letters of a table
     warnings.formatwarning = console.format_warning
-    for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C does: what is half written goes
-        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:  # as nohup asks for
+    for name in ("SIGTERM", "SIGHUP"):  # like Ctrl-C, they remove half-written files; Windows has no SIGHUP
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(getattr(signal, name), _end)
     try:
         code = app(standalone_mode=False)
@@ -49,7 +49,7 @@ def main() -> None:
         code = 130
     except Exception as error:
         code = console.fail(error)
-    if code == 130:  # typer's own answer to Ctrl-C, too
+    if code == 130:  # typer also returns this after Ctrl-C
         sys.stderr.write("pulab: interrupted\n")
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -69,7 +69,7 @@ def _version(asked: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Learn classifiers from positive and unlabeled data."""
@@ -84,56 +84,42 @@ for command in (tables.fit, tables.score, tables.prior, tables.rank, tables.repo
 @app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods."""
-    from pulab.bench.methods import METHODS
+    from pulab.methods import METHODS
 
-    if as_json:
-        console.print_json(
-            [
-                {
-                    "key": key,
-                    "class": m.class_path,
-                    "needs_prior": m.needs_prior,
-                    "reference": m.reference,
-                    "summary": m.summary,
-                }
-                for key, m in METHODS.items()
-            ]
-        )
-        return
-    # References are in the data and in the documentation: a terminal is narrow.
-    lines = [
-        [key, m.class_path.rpartition(".")[2], "yes" if m.needs_prior else "no", m.summary]
+    records = [
+        {
+            "key": key,
+            "class": f"pulab.{m.class_name}",
+            "needs_prior": m.needs_prior,
+            "reference": m.reference,
+            "summary": m.summary,
+        }
         for key, m in METHODS.items()
     ]
-    console.print_table("", ["key", "class", "prior?", "what it does"], lines)
+    titles = {"key": "key", "class": "class", "needs_prior": "prior?", "summary": "what it does"}
+    console.print_records(records, titles, as_json)
 
 
 @app.command()
 def datasets(as_json: Json = False) -> None:
-    """List the data sets, and whether they are on this machine."""
+    """List the data sets and whether they are on this machine."""
     from pulab.datasets import DATASETS
 
-    if as_json:
-        console.print_json(
-            [
-                {"key": key, "summary": d.summary, "positive": d.positive, "on_this_machine": d.on_this_machine}
-                for key, d in DATASETS.items()
-            ]
-        )
-        return
-    lines = [
-        [key, d.summary, d.positive, "yes" if d.on_this_machine else "to be downloaded"] for key, d in DATASETS.items()
+    records = [
+        {"key": key, "summary": d.summary, "positive": d.positive, "on_this_machine": d.on_this_machine}
+        for key, d in DATASETS.items()
     ]
-    console.print_table("", ["key", "what", "positive", "here?"], lines)
+    titles = {"key": "key", "summary": "what", "positive": "positive", "on_this_machine": "on this machine?"}
+    console.print_records(records, titles, as_json)
 
 
 @app.command()
 def demo(
-    trials: Annotated[int, typer.Option(min=1, help="Samplings to repeat it on.")] = 5,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("demo.html"),
+    trials: Annotated[int, typer.Option(min=1, help="Number of samplings.")] = 5,
+    out: Annotated[Path, typer.Option(help="The HTML page to write.")] = Path("demo.html"),
     as_json: Json = False,
 ) -> None:
-    """Train five methods on scikit-learn's digits, print their errors and write a page about it."""
+    """Train five methods on scikit-learn's digits, print their errors and write an HTML page."""
     console.check_file(out)
     from pulab.bench import RECIPES
     from pulab.report.html import demo_page
@@ -151,21 +137,21 @@ def demo(
         console.print_table(title, *by_method(rows))
 
 
-bench = typer.Typer(help="Run experiments and show what came of them.")
+bench = typer.Typer(help="Run experiments and show their results.")
 app.add_typer(bench, name="bench")
 
 
 @bench.callback(invoke_without_command=True)
 def bench_root(context: typer.Context) -> None:
-    """Run experiments and show what came of them."""
+    """Run experiments and show their results."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
 Recipe = Annotated[str, typer.Argument(help="A name from `pulab bench list`.")]
-Names = Annotated[str | None, typer.Option(help="Only these, separated by commas.")]
-Encoder = Annotated[str | None, typer.Option(help="Features of texts: minilm (default), elmo, minilm-mean or tfidf.")]
-Trials = Annotated[int | None, typer.Option(min=1, help="Samplings to repeat it on; by default, the recipe's.")]
+Names = Annotated[str | None, typer.Option(help="Only these; separate names by commas.")]
+Encoder = Annotated[str | None, typer.Option(help="Encoder of texts: minilm (default), elmo, minilm-mean or tfidf.")]
+Trials = Annotated[int | None, typer.Option(min=1, help="Number of samplings. The default is the recipe's.")]
 
 
 @bench.command("list")
@@ -173,13 +159,10 @@ def bench_list(as_json: Json = False) -> None:
     """List the recipes."""
     from pulab.bench import RECIPES
 
-    found = [
+    records = [
         {"recipe": name, "runs": len(make()), "what": (make.__doc__ or "").strip()} for name, make in RECIPES.items()
     ]
-    if as_json:
-        console.print_json(found)
-    else:
-        console.print_table("", ["recipe", "runs", "what"], [[str(value) for value in line.values()] for line in found])
+    console.print_records(records, {name: name for name in records[0]}, as_json)
 
 
 @bench.command("run")
@@ -193,14 +176,14 @@ def bench_run(
     out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
     deterministic: Annotated[bool, typer.Option("--deterministic", help="The same bits every time; slower.")] = False,
 ) -> None:
-    """Run a recipe. What is done already is skipped, so that a killed run goes on where it was."""
+    """Run a recipe. Finished runs are skipped, so a killed command can be started again."""
     from pulab._torch import be_deterministic, resolve_device
     from pulab.bench import append_row, is_current, rows_of
 
     resolve_device(device)
     specs = _specs(recipe, datasets, methods, trials, features)
     rows = out / f"{recipe}.jsonl"
-    try:  # now, not after the first training
+    try:  # fail now, not after the first training
         if out.is_file():
             raise InputError(f"--out must be a folder, got the file {out}.")
         out.mkdir(parents=True, exist_ok=True)
@@ -213,7 +196,7 @@ def bench_run(
     done = {row["spec"] for row in rows_of(specs, out) if is_current(by_digest[row["spec"]], row)}
     left = [spec for spec in specs if spec.digest not in done]
     if done:
-        console.err.print(f"{len(done)} of {len(specs)} runs are done already")
+        console.err.print(f"{len(done)} of {len(specs)} runs are already done")
     if deterministic:
         be_deterministic()
     _run(left, device, lambda row: append_row(rows, row))
@@ -228,14 +211,14 @@ def bench_show(
     methods: Names = None,
     trials: Trials = None,
     features: Encoder = None,
-    rows: Annotated[Path | None, typer.Option(help="The folder of the rows; the committed ones by default.")] = None,
+    rows: Annotated[Path | None, typer.Option(help="The folder of the rows. Default: the committed rows.")] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="md, html, csv or json; of a figure svg or png, too. [default: md]")
+        str | None, typer.Option("--format", help="md, html, csv or json; for a figure also svg or png. [default: md]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A file to write; its ending tells the format.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file to write. Its ending chooses the format.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a recipe's results: mean ± std over n trials and, for the paper's tables, the paper's beside ours."""
+    """Show the results of a recipe: mean ± std over n trials. For the paper's tables, also the paper's numbers."""
     from pulab._validation import check_choice
     from pulab.bench import committed_rows, rows_of
     from pulab.bench.paper import ENCODER, FIGURES
@@ -255,29 +238,29 @@ def bench_show(
     if out is not None:
         console.check_file(out)
     if rows is not None and rows.is_file():
-        raise InputError(f"--rows must be a folder, got the file {rows}. Pass the folder that it lies in.")
+        raise InputError(f"--rows must be a folder, got the file {rows}. Pass its folder.")
     folder = rows or committed_rows()
-    found = rows_of(specs, folder)
-    if not found:
+    results = rows_of(specs, folder)
+    if not results:
         same = _options(datasets=datasets, methods=methods, trials=trials, features=features, out=rows)
         then = "" if rows else ", then pass --rows runs"
         raise InputError(f"{folder} holds no such rows. Run `pulab bench run {recipe}{same}`{then}.")
-    if len(found) < len(specs):
-        console.note(f"{len(specs) - len(found)} of {len(specs)} runs have no row yet")
-    others = [row for row in found if row.get("versions", {}).get("pulab") not in (None, __version__)]
+    if len(results) < len(specs):
+        console.note(f"{len(specs) - len(results)} of {len(specs)} runs have no row yet")
+    others = [row for row in results if row.get("versions", {}).get("pulab") not in (None, __version__)]
     if others and rows is not None:
-        console.note(f"{len(others)} of {len(found)} rows were made by another version of pulab, with its defaults")
-    shown = show(recipe, specs, found, form, trials or 10, features or ENCODER)
+        console.note(f"{len(others)} of {len(results)} rows were made by another version of pulab, with its defaults")
+    shown = show(recipe, specs, results, form, trials or 10, features or ENCODER)
     if out is not None:
         console.write_whole(out, shown)
-    elif form in ("html", "svg"):  # which say themselves how they are encoded
+    elif form in ("html", "svg"):  # these formats declare their own encoding
         sys.stdout.buffer.write(str(shown).encode())
     else:
         print(str(shown).rstrip("\n"))
 
 
 def _options(**given: object) -> str:
-    """Options as they would be typed."""
+    """Options as the user would type them."""
     return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None)
 
 
@@ -285,17 +268,18 @@ def _specs(
     recipe: str, datasets: str | None, methods: str | None, trials: int | None, features: str | None
 ) -> "list[RunSpec]":
     from pulab._validation import check_choice
-    from pulab.bench import METHODS, RECIPES
+    from pulab.bench import RECIPES
     from pulab.bench.features import FEATURES
     from pulab.bench.paper import TABLES
     from pulab.datasets import DATASETS
+    from pulab.methods import METHODS
 
     check_choice("recipe", recipe, RECIPES)
     given = {name: value for name, value in (("trials", trials), ("features", features)) if value is not None}
     if features is not None:
         check_choice("--features", features, FEATURES)
         if recipe not in TABLES:
-            raise InputError(f"--features is for the paper's recipes, got {recipe}. Leave it out.")
+            raise InputError(f"--features is for the paper's recipes, got {recipe}. Omit it.")
     specs = RECIPES[recipe](**given)
     for names, known, field in ((datasets, DATASETS, "dataset"), (methods, METHODS, "method")):
         chosen = list(known) if names is None else [name.strip() for name in names.split(",")]

@@ -1,4 +1,4 @@
-"""The commands for tables: thin skins over :mod:`pulab.tables`."""
+"""The commands for tables, which call :mod:`pulab.tables`."""
 
 import json
 import warnings
@@ -11,22 +11,26 @@ import typer
 
 from pulab.cli import _console as console
 from pulab.errors import InputError, PulabWarning
+from pulab.methods import METHODS
+from pulab.summary import Summary
+
+EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
 
 Table = Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A folder that `pulab fit` wrote.", show_default=False)]
 Label = Annotated[str, typer.Option(help="The column that marks the known positives.", show_default=False)]
 Positive = Annotated[
-    str | None, typer.Option(help="The value that marks a known positive; all other rows are unlabeled.")
+    str | None, typer.Option(help="The value that marks a known positive. All other rows are unlabeled.")
 ]
 Scenario = Annotated[
     str,
-    typer.Option(help="single-sample: the table is the population; case-control: its unlabeled rows alone are."),
+    typer.Option(help="single-sample: the table is the population. case-control: only its unlabeled rows are."),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="A column not to learn from; may be given several times.", show_default=False)
+    list[str] | None, typer.Option(help="A column not to learn from. Can be repeated.", show_default=False)
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print data for a program to read.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def fit(
@@ -37,20 +41,20 @@ def fit(
     positive: Positive = None,
     drop: Drop = None,
     method: Annotated[
-        str, typer.Option(help="auto, or a key from `pulab methods` (not pn and pubn, which need negatives).")
+        str, typer.Option(help=f"auto, or a key from `pulab methods` except {EXCEPT}, which need negatives.")
     ] = "auto",
-    prior: Annotated[str, typer.Option(help="The share of positives, such as 0.3, or estimate.")] = "estimate",
+    prior: Annotated[str, typer.Option(help="The share of positives, such as 0.3, or the word estimate.")] = "estimate",
     scenario: Scenario = "single-sample",
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from a table in which some positives are marked: a model, a report, and candidates."""
+    """Fit a model to a table in which some positives are marked. Write the model, a report and candidates."""
     from pulab.persistence import check_folder
     from pulab.tables import fit_table
 
     check_folder(out)
     if out.resolve() in table.resolve().parents:
-        raise InputError(f"--out {out} would replace the folder that {table.name} lies in. Name another.")
+        raise InputError(f"--out {out} would replace the folder of {table.name}. Name another.")
     with console.steps() as step:
         model = fit_table(
             table,
@@ -69,7 +73,7 @@ def fit(
     if as_json:
         console.print_json(model.summary)
         return
-    for line in _told(model.summary):
+    for line in _lines(model.summary):
         console.say(line)
     console.say(f"Look at {out / 'report.html'} and {out / 'candidates.csv'}.")
 
@@ -79,16 +83,16 @@ def score(
     table: Table,
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file to write.", show_default=False)],
 ) -> None:
-    """Score the rows of another table, however large: score, probability, decision."""
+    """Score the rows of another table of any size: score, probability, decision."""
     from pulab.tables import TableModel, batches, check_target
 
     _check_apart(out, model, table)
     check_target(out)
     fitted = TableModel.load(model)
-    with console.counter("rows scored") as count:
-        n_rows = fitted.score_file(table, out, count)
-    named = fitted.id is None or fitted.id in next(batches(out)).columns
-    note = "" if named else f"; {table.name} has no column {fitted.id!r} that names them, they are in its order"
+    with console.steps() as step:
+        n_rows = fitted.score_file(table, out, lambda n: step(f"{n:,} rows scored", 0, 0))
+    has_id = fitted.id is None or fitted.id in next(batches(out)).columns
+    note = "" if has_id else f" in the order of {table.name}, which has no column {fitted.id!r}"
     console.note(f"wrote {out}: {n_rows:,} rows{note}")
 
 
@@ -106,69 +110,69 @@ def prior(
     from pulab.tables import estimate_table_prior
 
     with _warnings_as_lines():
-        found = estimate_table_prior(
+        estimate = estimate_table_prior(
             table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
         )
     if as_json:
         console.print_json(
             {
-                "prior": found.prior,
-                "interval": list(found.interval),
-                "method": found.method,
-                "methods": found.details["methods"],
+                "prior": estimate.prior,
+                "interval": list(estimate.interval),
+                "method": estimate.method,
+                "methods": estimate.details["methods"],
                 "scenario": scenario,
-                "warnings": found.details["warnings"],
+                "warnings": estimate.details["warnings"],
             }
         )
         return
-    low, high = found.interval
+    low, high = estimate.interval
     of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
-    console.note(f"{table.name}: {found.details['rows']}")
-    line = f"{found.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
-    parts = ", ".join(f"{name} {value:.3f}" for name, value in found.details["methods"].items())
+    console.note(f"{table.name}: {estimate.details['rows']}")
+    line = f"{estimate.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
+    parts = ", ".join(f"{name} {value:.3f}" for name, value in estimate.details["methods"].items())
     console.say(f"{line} ({parts})")
 
 
 def rank(
     model: Model,
     table: Table,
-    top: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
-    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file instead of the screen.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of rows.")] = 100,
+    out: Annotated[Path | None, typer.Option(help="A .csv or .parquet file to write instead of printing.")] = None,
     as_json: Json = False,
 ) -> None:
-    """The rows of a table that are most likely positive, best first; those already labelled are passed over."""
+    """Print the rows of a table that are most likely positive, best first. Labelled rows are left out."""
     from pulab.tables import TableModel, check_target, flat, table_writer
 
     if out is not None:
         _check_apart(out, model, table)
         check_target(out)
     fitted = TableModel.load(model)
-    found = fitted.rank(table, top)
+    ranked = fitted.rank(table, top)
     if fitted.summary["table"]["name"] == table.name:
         console.note(
-            "! Where the model was trained on these rows, better look at its candidates.csv, whose scores come from "
-            "models that had not seen them."
+            "! If the model was fitted to these rows, use its candidates.csv: models that had not seen them scored "
+            "the rows there."
         )
     if out is not None:
         with table_writer(out) as write:
-            write(found)
-        console.note(f"wrote {out}: {found.height:,} rows")
+            write(ranked)
+        console.note(f"wrote {out}: {ranked.height:,} rows")
     elif as_json:
-        console.print_json(json.loads(flat(found).write_json()))  # in which NaN and infinity are null
+        console.print_json(json.loads(flat(ranked).write_json()))  # NaN and infinity become null
     else:
-        shown = found.columns[:9]  # a terminal is narrow
-        lines = [[_cell(value) for value in row] for row in found.select(shown).iter_rows()]
+        shown = ranked.columns[:9]  # a terminal is narrow
+        lines = [[_cell(value) for value in row] for row in ranked.select(shown).iter_rows()]
         console.print_table("", shown, lines)
-        if more := found.width - len(shown):
-            console.note(f"{more} more columns: --out or --json has them all")
+        if more := ranked.width - len(shown):
+            console.note(f"{more} more columns: use --out or --json to see them all")
 
 
 def report(
     model: Model,
-    out: Annotated[Path | None, typer.Option(help="Where to write the page; by default, into the model.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The HTML page to write. Default: report.html in the model.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a model's report again, or print what it says as data."""
+    """Write the report of a model again, or print its data."""
     from pulab.tables import TableModel
 
     fitted = TableModel.load(model)
@@ -177,18 +181,18 @@ def report(
         return
     page = out or model / "report.html"
     if model.resolve() in page.resolve().parents and page.name != "report.html":
-        raise InputError(f"--out {page} lies within the model. Name a file elsewhere.")
+        raise InputError(f"--out {page} is inside the model. Name a file elsewhere.")
     if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"the report goes to a file that ends in .html, got {page}.")
+        raise InputError(f"--out must end in .html, got {page}.")
     console.check_file(page)
     console.write_whole(page, fitted.report())
 
 
 def _check_apart(out: Path, model: Path, table: Path) -> None:
-    """Refuse to write over what is being read."""
+    """Refuse to overwrite the input."""
     target = out.resolve()
     if target == table.resolve() or model.resolve() in target.parents:
-        raise InputError(f"--out {out} would write over what is read. Name another file.")
+        raise InputError(f"--out {out} would overwrite the input. Name another file.")
 
 
 def _prior(text: str) -> float | str:
@@ -197,11 +201,11 @@ def _prior(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--prior must be a share such as 0.3, or estimate, got {text!r}.") from None
+        raise InputError(f"--prior must be a share such as 0.3, or the word estimate, got {text!r}.") from None
 
 
-def _told(summary: dict[str, Any]) -> Iterator[str]:
-    """What came of a fit, in some lines."""
+def _lines(summary: Summary) -> Iterator[str]:
+    """The result of a fit, as lines of text."""
     table, prior = summary["table"], summary["prior"]
     low, high = prior["interval"]
     between = f", between {low:.3f} and {high:.3f}" if low < high else ""
@@ -213,7 +217,7 @@ def _told(summary: dict[str, Any]) -> Iterator[str]:
     for name in ("precision", "recall", "roc_auc"):
         item = figures[name]
         if item["value"] is None:
-            yield f"{name}: no row is called positive"
+            yield f"{name}: not defined, because no row is called positive"
         else:
             ends = item["between"]
             yield f"{name} {item['value']:.3f}" + (f", between {ends[0]:.3f} and {ends[1]:.3f}" if ends else "")
@@ -230,7 +234,7 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Our own warnings as lines on stderr, not as Python prints them."""
+    """Print our own warnings as lines on stderr. Ignore others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", PulabWarning)

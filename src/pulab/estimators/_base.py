@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from pulab._scaling import Scaler
 from pulab._torch import Seeds, resolve_device, resolve_dtype, seeded
 from pulab._validation import (
     SCENARIOS,
-    Array,
+    AnyArray,
     Index,
-    Scaler,
     check_choice,
     check_labels,
     check_number,
@@ -202,7 +202,7 @@ class BasePUClassifier(PUClassifier):
         """
         return self._fit({"X": X, "y": y, "X_val": X_val, "y_val": y_val})
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> AnyArray:
         """Logits: above 0 where a row is more likely positive than not."""
         check_is_fitted(self, "module_")
         X = check_rows(self, X, reset=False)
@@ -213,15 +213,15 @@ class BasePUClassifier(PUClassifier):
         weight = next(module.parameters())
         return predict_logits(module, self._rows(X, weight.dtype, weight.device)).cpu().numpy()
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> AnyArray:
         """Probabilities of the two classes, in the order of ``classes_``."""
         positive = torch.sigmoid(torch.from_numpy(self.decision_function(X))).numpy()
         return np.stack([1 - positive, positive], axis=1)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> AnyArray:
         """The more likely class of each row."""
         is_positive = self.decision_function(X) > 0
-        chosen: Array = self.classes_[is_positive.astype(int)]
+        chosen: AnyArray = self.classes_[is_positive.astype(int)]
         return chosen
 
     def __getstate__(self) -> dict[str, Any]:

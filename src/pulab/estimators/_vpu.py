@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pulab._validation import Array, check_number
+from pulab._validation import AnyArray, check_number
 from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
 from pulab.losses import vpu_risk
 from pulab.training import Augment, Batch, Objective, Schedule, Step, Trained, predict_logits
@@ -120,5 +120,5 @@ class VPUClassifier(BasePUClassifier):
         half = 0.5 * torch.sigmoid(predict_logits(self.module_, u.rows, u.index[0]).double().max()).item()
         self.threshold_ = math.log(half) - math.log1p(-half) if half > 0 else 0.0
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> AnyArray:
         return super().decision_function(X) - self.threshold_

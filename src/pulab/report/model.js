@@ -1,4 +1,4 @@
-// Values under the pointer, the finger or the arrow keys. Without it the page shows the same, still.
+// Shows values at the pointer, the finger or by the arrow keys. The page works without it.
 for (const plot of document.querySelectorAll("[data-readings]")) {
   const readings = JSON.parse(plot.dataset.readings);
   if (!readings.length) continue;
@@ -35,5 +35,5 @@ for (const plot of document.querySelectorAll("[data-readings]")) {
     show(shown + step);
   });
 }
-// Paper cannot be unfolded.
+// Opens all details before printing.
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => { details.open = true; }));

@@ -1,74 +1,36 @@
-"""The page of a model fitted to a table: what was learned, how far to trust it, whom to look at first."""
+"""The report of a model fitted to a table: the prior, the candidates, the quality of the model."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pulab.report import _words, plots
+from pulab.report import _format, plots
+from pulab.report._format import Range, count, decimal, finite, limits, percent, span
 from pulab.report._page import render
-from pulab.report._words import Range, count, decimal, finite, limits, percent, span
 from pulab.report.plots import Plot, Reading, Scale, Track
+from pulab.summary import Column, Curve, Distributions, Feature, Metric, Prior, ReviewPoint, Summary, complete
 
-FIRST = 100  # the headline speaks of about so many candidates
-MOST_POINTS = 300  # of a training curve: a screen shows no more
-MOST_FEATURES = 15  # to be seen at once; the rest unfolds
-
-# What a summary has: a list shows one of its items, an empty one holds plain values, an empty dict has any keys.
-# A page can be drawn from any part of it; what is missing is left out.
-BLANK: dict[str, Any] = {
-    "pulab": "",
-    "created": "",
-    "table": {
-        "name": "",
-        "rows": None,
-        "labelled": None,
-        "unlabeled": None,
-        "label": "",
-        "positive": "",
-        "id": None,
-        "columns": [{"name": "", "kind": "", "missing": None, "note": ""}],
-    },
-    "scenario": "",
-    "prior": {"value": None, "interval": None, "source": "", "methods": {}, "warnings": []},
-    "method": {
-        "key": "",
-        "class": "",
-        "asked": "",
-        "why": "",
-        "compared": [{"method": "", "risk": None, "seconds": None}],
-        "settings": {},
-    },
-    "folds": None,
-    "metrics": [{"name": "", "value": None, "band": None, "interval": None, "between": None, "more_is_better": True}],
-    "distributions": {"edges": [], "labelled": [], "unlabeled": []},
-    "review": [{"k": None, "precision": None, "precision_band": None, "recall": None, "recall_band": None}],
-    "curves": [{"name": "", "unit": "steps", "values": [], "best": None}],
-    "features": [{"name": "", "importance": None, "std": None}],
-    "stability": {"k": None, "mean": None},
-    "candidates": [
-        {"rank": None, "id": "", "probability": None, "score": None, "decision": False, "stability": None, "values": {}}
-    ],
-    "warnings": [],
-    "seconds": None,
-    "random_state": None,
-}
+FIRST = 100  # the headline is about the first 100 candidates
+MOST_POINTS = 300  # of a training curve, because a screen shows no more
+MOST_FEATURES = 15  # visible at once; the rest unfolds
 
 
 def model_page(summary: Mapping[str, Any]) -> str:
-    """One file that opens offline, to read and to send on.
+    """The report as one HTML file that loads nothing.
 
     Parameters
     ----------
     summary : dict
-        What a fitted table model says of itself (``BLANK`` has the keys). Numbers may be missing, NaN or out of
-        bounds; names and ids may be any text.
+        A :class:`pulab.summary.Summary` or any part of it. Numbers may be missing, NaN or out of bounds. Names and ids
+        may be any text.
     """
-    s = _filled(summary, BLANK)
+    s = complete(summary)
     points = _points(s["review"])
     page = render(
         "model.html.j2",
         s=s,
-        words=_words,
+        format=_format,
         facts=_facts(s, points),
         hundred=_hundred(s["prior"]),
         prior_chart=_prior_chart(s["prior"]),
@@ -84,47 +46,35 @@ def model_page(summary: Mapping[str, Any]) -> str:
         width=lambda share: Scale(0, 1).at(finite(share) or 0),
         of_models=lambda share: _of_models(share, s["folds"]),
     )
-    # Text from a broken file may hold half a character, which no file can be written with.
+    # Text from a broken file may hold half a character, which UTF-8 cannot encode.
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
 def _of_models(share: Any, n_models: Any) -> str:
-    """A share of models as how many of them it is."""
+    """A share of the models as a number of models."""
     part, whole = finite(share), finite(n_models)
     return percent(share) if part is None or not whole else f"{round(part * whole)} of {count(whole)}"
 
 
-def _filled(given: Any, blank: Any) -> Any:
-    """The same with all that ``BLANK`` has, and nothing else."""
-    if isinstance(blank, dict):
-        found = given if isinstance(given, Mapping) else {}
-        return {key: _filled(found.get(key), item) for key, item in blank.items()} or dict(found)
-    if isinstance(blank, list):
-        items = list(given) if isinstance(given, list | tuple) else []
-        return [_filled(item, blank[0]) for item in items] if blank else items
-    return blank if given is None else given
-
-
-# What can be said in a sentence ---------------------------------------------------------------------------------------
+# Sentences ------------------------------------------------------------------------------------------------------------
 
 
 class Facts(NamedTuple):
-    """What follows from a summary and is worth a sentence; None where it does not follow."""
+    """Numbers for sentences of the page; None where the summary does not have them."""
 
-    whole: str  # what the prior is a share of
-    positives: float | None  # so many rows of the whole are positive
-    hidden: float | None  # of these, so many are not labelled
+    whole: str  # the rows that the prior is a share of
+    positives: float | None  # estimated number of positives in the whole
+    hidden: float | None  # those of them that are not labelled
     hidden_between: Range | None
-    agree: bool | None  # whether the estimators of the prior do
-    first: "Point | None"  # of the review, nearest to the first hundred
-    right: float | None  # the share of these that are positive, between 0 and 1 as an estimate need not be
-    mostly_right: float | None  # so many candidates can be reviewed before most are wrong
-    half_found: float | None  # so many must be, to find half of the hidden positives
-    above: tuple[float, float] | None  # the labelled and the unlabeled rows with a probability above one half
+    first: "Point | None"  # the point of the review nearest to the first hundred
+    right: float | None  # its precision, cut to 0 and 1
+    mostly_right: float | None  # number of candidates up to which most are positive
+    half_found: float | None  # number of candidates that contain half of the hidden positives
+    above: tuple[float, float] | None  # shares of labelled and unlabeled rows with a probability above one half
 
 
 class Point(NamedTuple):
-    """What to expect of the first k candidates."""
+    """Precision and recall of the first k candidates."""
 
     k: float
     precision: float | None
@@ -133,8 +83,8 @@ class Point(NamedTuple):
     recall_band: Range | None
 
 
-def _points(review: list[dict[str, Any]]) -> list[Point]:
-    found = [
+def _points(review: list[ReviewPoint]) -> list[Point]:
+    points = [
         Point(
             finite(point["k"]) or 0.0,
             finite(point["precision"]),
@@ -144,19 +94,18 @@ def _points(review: list[dict[str, Any]]) -> list[Point]:
         )
         for point in review
     ]
-    return sorted((point for point in found if point.k >= 1), key=lambda point: point.k)
+    return sorted((point for point in points if point.k >= 1), key=lambda point: point.k)
 
 
-def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
+def _facts(s: Summary, points: list[Point]) -> Facts:
     prior, between = finite(s["prior"]["value"]), limits(s["prior"]["interval"])
     in_one_sample = s["scenario"] != "case-control"
-    rows = finite(s["table"]["rows" if in_one_sample else "unlabeled"])
+    rows = finite(s["table"]["rows"] if in_one_sample else s["table"]["unlabeled"])
     known = finite(s["table"]["labelled"]) if in_one_sample else 0.0
 
     def hidden(share: float) -> float | None:
         return None if rows is None or known is None else max(0.0, share * rows - known)
 
-    estimates = [value for value in map(finite, s["prior"]["methods"].values()) if value is not None]
     rated = [point for point in points if point.precision is not None]
     first = min(rated, key=lambda point: abs(math.log(point.k / FIRST)), default=None)
     return Facts(
@@ -164,7 +113,6 @@ def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
         positives=None if prior is None or rows is None else prior * rows,
         hidden=None if prior is None else hidden(prior),
         hidden_between=None if between is None else limits([hidden(end) for end in between]),
-        agree=not any("disagree" in text for text in s["prior"]["warnings"]) if len(estimates) > 1 else None,
         first=first,
         right=min(max(first.precision or 0.0, 0.0), 1.0) if first else None,
         mostly_right=max((point.k for point in rated if (point.precision or 0) >= 0.5), default=None),
@@ -173,7 +121,7 @@ def _facts(s: dict[str, Any], points: list[Point]) -> Facts:
     )
 
 
-def _above(distributions: dict[str, Any]) -> tuple[float, float] | None:
+def _above(distributions: Distributions) -> tuple[float, float] | None:
     edges, labelled, unlabeled = _histograms(distributions)
     middle = next((i for i, edge in enumerate(edges) if abs(edge - 0.5) < 1e-9), None)
     if middle is None or not any(labelled) or not any(unlabeled):
@@ -181,23 +129,22 @@ def _above(distributions: dict[str, Any]) -> tuple[float, float] | None:
     return sum(labelled[middle:]) / sum(labelled), sum(unlabeled[middle:]) / sum(unlabeled)
 
 
-def _kinds(columns: list[dict[str, Any]]) -> str:
-    """How many columns there are of each kind."""
+def _kinds(columns: list[Column]) -> str:
+    """The number of columns of each kind, as text."""
     many = {"number": "numbers", "category": "categories", "date": "dates", "text": "texts"}
     kinds = [str(column["kind"]) for column in columns]
-    found = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-    return ", ".join(f"{n} {many.get(kind, kind) if n > 1 else kind}" for kind, n in found.items())
+    return ", ".join(f"{n} {many.get(kind, kind) if n > 1 else kind}" for kind, n in Counter(kinds).items())
 
 
 def _tick(share: float) -> str:
-    return f"{100 * share:g}{_words.UNIT}"
+    return f"{100 * share:g}{_format.UNIT}"
 
 
 # The share of positives -----------------------------------------------------------------------------------------------
 
 
-def _hundred(prior: dict[str, Any]) -> list[str]:
-    """Of a hundred rows, which are positive: by the interval's lower end, as estimated, by its upper end, or not."""
+def _hundred(prior: Prior) -> list[str]:
+    """A hundred rows: surely positive (lower end of the interval), likely (estimate), perhaps (upper end), or not."""
     value = finite(prior["value"])
     if value is None or not 0.01 <= value <= 1:
         return []
@@ -207,13 +154,13 @@ def _hundred(prior: dict[str, Any]) -> list[str]:
 
 
 class PriorChart(NamedTuple):
-    """The share of positives in use and what each estimator says, on one scale."""
+    """The share of positives in use and the share by each estimator, on one scale."""
 
     tracks: list[tuple[str, float | None, Track]]
     ticks: list[plots.Tick]
 
 
-def _prior_chart(prior: dict[str, Any]) -> PriorChart:
+def _prior_chart(prior: Prior) -> PriorChart:
     values = [prior["value"], *prior["methods"].values(), *(limits(prior["interval"]) or ())]
     highest = max((value for value in map(finite, values) if value is not None), default=0.0)
     scale = Scale(0, min(1.0, plots.round_up(1.1 * min(1.0, highest))))
@@ -228,19 +175,19 @@ def _prior_chart(prior: dict[str, Any]) -> PriorChart:
 # Scores and figures of merit ------------------------------------------------------------------------------------------
 
 
-def _histograms(distributions: dict[str, Any]) -> tuple[list[float], list[float], list[float]]:
-    """Edges and shares, of as many bins as all of them have."""
+def _histograms(distributions: Distributions) -> tuple[list[float], list[float], list[float]]:
+    """Edges and shares of the bins, cut to the same number of bins."""
     edges = sorted(edge for edge in map(finite, distributions["edges"]) if edge is not None)
     labelled, unlabeled = (
-        [min(max(finite(share) or 0.0, 0.0), 1.0) for share in distributions[name]]
-        for name in ("labelled", "unlabeled")
+        [min(max(finite(share) or 0.0, 0.0), 1.0) for share in shares]
+        for shares in (distributions["labelled"], distributions["unlabeled"])
     )
     bins = max(0, min(len(edges) - 1, len(labelled), len(unlabeled)))
     return edges[: bins + 1], labelled[:bins], unlabeled[:bins]
 
 
-def _scores(distributions: dict[str, Any]) -> list[Plot]:
-    """Histograms of the probabilities of labelled and of unlabeled rows, to stand one above the other."""
+def _scores(distributions: Distributions) -> list[Plot]:
+    """Histograms of the probabilities of labelled and of unlabeled rows, for two charts of the same width."""
     edges, labelled, unlabeled = _histograms(distributions)
     if not labelled:
         return []
@@ -252,41 +199,41 @@ def _scores(distributions: dict[str, Any]) -> list[Plot]:
         Reading(x.at((a + b) / 2), f"probability {span([a, b])}", [f"labelled {percent(p)}", f"unlabeled {percent(u)}"])
         for a, b, p, u in zip(edges, edges[1:], labelled, unlabeled, strict=False)
     ]
-    found = []
+    charts = []
     for name, shares in (("labelled", labelled), ("unlabeled", unlabeled)):
         says = f"Histogram of the probabilities of {name} rows"
         shape = plots.steps(name, edges, shares, x, y)
-        found.append(Plot(says, x.ticks(_tick, most=4), grid, [shape], readings))
-    return found
+        charts.append(Plot(says, x.ticks(_tick, most=4), grid, [shape], readings))
+    return charts
 
 
-# What each figure is, in words; the share of positives tells what guessing gives.
+# By figure: its title, its format and its meaning. The share of positives gives the value of a guess.
 FIGURES = {
-    "precision": ("Precision", percent, "Of the rows that the model calls positive, the share that are."),
-    "recall": ("Recall", percent, "Of all positives, the share that the model calls positive."),
-    "f1": ("F1", decimal, "Precision and recall in one number, which is low if either is."),
+    "precision": ("Precision", percent, "The share of positives among the rows that the model calls positive."),
+    "recall": ("Recall", percent, "The share of all positives that the model calls positive."),
+    "f1": ("F1", decimal, "Precision and recall in one number. It is low if one of them is low."),
     "accuracy": (
         "Accuracy",
         percent,
-        "Of all rows, the share decided rightly. Calling every row negative gives {negative}.",
+        "The share of correct decisions among all rows. Calling every row negative gives {negative}.",
     ),
     "roc_auc": ("ROC AUC", decimal, "How often a positive scores above a negative. Guessing gives 0.5."),
     "average_precision": (
         "Average precision",
         decimal,
-        "Precision on the way down the list, on average. Guessing gives {prior}.",
+        "The mean precision on the way down the list. Guessing gives {prior}.",
     ),
     "lee_liu": (
         "Lee–Liu score",
         decimal,
-        "Recall squared, divided by the share called positive. Needs no prior and has no upper end; it only compares "
-        "models of the same table.",
+        "Recall squared, divided by the share called positive. It needs no prior and has no upper limit. It only "
+        "compares models of the same table.",
     ),
 }
 
 
 class Figure(NamedTuple):
-    """A figure of merit, in words."""
+    """A figure of merit, as text."""
 
     key: str
     title: str
@@ -299,20 +246,27 @@ class Figure(NamedTuple):
     more_is_better: bool
 
 
-def _figure(metric: dict[str, Any], prior: Any) -> Figure:
+def _figure(metric: Metric, prior: float) -> Figure:
     key = str(metric["name"])
     title, words, means = FIGURES.get(key, (key, decimal, ""))
     share = finite(prior)
     means = means.format(prior=decimal(share), negative=percent(None if share is None else 1 - share))
     value, band, interval = metric["value"], metric["band"], metric["interval"]
-    track = None if key == "lee_liu" else plots.track(value, Scale(0, 1), band, interval)
-    better = bool(metric["more_is_better"])
-    spans = {name: span(metric[name], words) for name in ("band", "interval", "between")}
-    return Figure(key, title, means, words(value), **spans, track=track, more_is_better=better)
+    return Figure(
+        key=key,
+        title=title,
+        means=means,
+        value=words(value),
+        band=span(band, words),
+        interval=span(interval, words),
+        between=span(metric["between"], words),
+        track=None if key == "lee_liu" else plots.track(value, Scale(0, 1), band, interval),
+        more_is_better=metric["more_is_better"] is not False,  # None in a partial summary
+    )
 
 
 def _review(points: list[Point]) -> Plot:
-    """Precision and recall by the number of candidates that are reviewed."""
+    """Precision and recall by the number of reviewed candidates."""
     x, y = Scale(points[0].k, points[-1].k, log=points[-1].k >= 30 * points[0].k), Scale(0, 1)
     shapes = [
         plots.area("recall", [(point.k, point.recall_band) for point in points], x, y),
@@ -342,22 +296,22 @@ def _review(points: list[Point]) -> Plot:
 # Training and features ------------------------------------------------------------------------------------------------
 
 
-class Curve(NamedTuple):
-    """How training went, by a figure that was watched."""
+class CurveChart(NamedTuple):
+    """A training curve."""
 
     title: str
     unit: str
     plot: Plot | None
 
 
-def _curve(curve: dict[str, Any]) -> Curve:
-    name, unit = str(curve["name"]), str(curve["unit"])
+def _curve(curve: Curve) -> CurveChart:
+    name, unit = str(curve["name"]), str(curve["unit"] or "steps")
     values = [finite(value) for value in curve["values"]]
     best = finite(curve["best"])
     chosen = int(best) if best is not None and 1 <= best <= len(values) else None
     known = [value for value in values if value is not None]
     if not known:
-        return Curve(name, unit, None)
+        return CurveChart(name, unit, None)
     last = len(values) - 1
     kept = {round(last * i / MOST_POINTS) for i in range(MOST_POINTS + 1)} | ({chosen - 1} if chosen else set())
     x, y = Scale(1, len(values)), _around(known)
@@ -377,18 +331,18 @@ def _curve(curve: dict[str, Any]) -> Curve:
         readings,
         mark,
     )
-    return Curve(name, unit, plot)
+    return CurveChart(name, unit, plot)
 
 
 def _around(values: list[float]) -> Scale:
-    """A scale with some room above and below."""
+    """A scale with a margin above and below."""
     low, high = min(values), max(values)
     room = 0.03 * (high - low)
     return Scale(low - room, high + room)
 
 
-class Feature(NamedTuple):
-    """How much a column matters."""
+class FeatureBar(NamedTuple):
+    """The importance of a column."""
 
     name: str
     importance: float | None
@@ -396,15 +350,15 @@ class Feature(NamedTuple):
     track: Track
 
 
-def _features(features: list[dict[str, Any]]) -> list[Feature]:
-    """The columns, those that matter most first."""
-    read = [(str(f["name"]), finite(f["importance"]), finite(f["std"])) for f in features]
-    read.sort(key=lambda feature: -math.inf if feature[1] is None else feature[1], reverse=True)
-    highest = max((value + (std or 0) for _, value, std in read if value is not None), default=0.0)
+def _features(features: list[Feature]) -> list[FeatureBar]:
+    """The columns, the most important first."""
+    bars = [(str(f["name"]), finite(f["importance"]), finite(f["std"])) for f in features]
+    bars.sort(key=lambda feature: -math.inf if feature[1] is None else feature[1], reverse=True)
+    highest = max((value + (std or 0) for _, value, std in bars if value is not None), default=0.0)
     scale = Scale(0, max(highest, 1e-12))
     return [
-        Feature(
+        FeatureBar(
             name, value, std, plots.track(value, scale, interval=[(value or 0) - (std or 0), (value or 0) + (std or 0)])
         )
-        for name, value, std in read
+        for name, value, std in bars
     ]

@@ -1,27 +1,27 @@
-"""Where things lie in a chart, in percent of its width and height; the page's style gives them size and colour.
+"""The geometry of charts, in percent of their width and height. The page's style gives them size and colour.
 
-A chart made so fits a phone and a wide screen alike: lines stretch, words do not.
+Such a chart fits a phone and a wide screen: lines stretch, words do not.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pulab.report._words import Range, finite, limits
+from pulab.report._format import Range, finite, limits
 
 Tick = tuple[float, str]
 
 
 class Scale(NamedTuple):
-    """From values to percent of the way between two of them."""
+    """Maps values to percent of the way from the lowest to the highest."""
 
     low: float
     high: float
     log: bool = False
-    root: bool = False  # square roots: small shares can be seen beside large ones
+    root: bool = False  # square roots, so that small shares are visible beside large ones
 
     def at(self, value: float) -> float:
-        """Where a value lies. What is beyond an end lies on it; where the ends meet, all lies in the middle."""
+        """The place of a value. Values beyond an end are on it. If the ends are equal, all values are in the middle."""
         low, high, here = (self._bent(v) for v in (self.low, self.high, min(max(value, self.low), self.high)))
         return round(100 * (here - low) / (high - low), 2) if high > low else 50.0
 
@@ -31,7 +31,7 @@ class Scale(NamedTuple):
         return math.sqrt(value) if self.root else value
 
     def ticks(self, words: Callable[[float], str], most: int = 6) -> list[Tick]:
-        """Round values between the ends, with their places."""
+        """Round values between the ends and their places."""
         values = _round_logs(self.low, self.high, most) if self.log else _round_steps(self.low, self.high, most)
         return [(self.at(value), words(value)) for value in values]
 
@@ -50,14 +50,14 @@ def _round_logs(low: float, high: float, most: int) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for leading in ((1, 2, 5), (1, 3), (1,)):
         values = [float(f"{digit}e{power}") for power in powers for digit in leading]
-        found = [value for value in values if low <= value <= high]
-        if len(found) <= most:
+        inside = [value for value in values if low <= value <= high]
+        if len(inside) <= most:
             break
-    return found[:: -(-len(found) // most) or 1]
+    return inside[:: -(-len(inside) // most) or 1]
 
 
 def round_up(value: float) -> float:
-    """A round number that is not far above: where a scale may end."""
+    """A round number a little above, to end a scale at."""
     if value <= 0:
         return 0.1
     power = 10.0 ** math.floor(math.log10(value))
@@ -65,7 +65,7 @@ def round_up(value: float) -> float:
 
 
 class Track(NamedTuple):
-    """A value with its uncertainties on a line: the place of the value, where each range begins, how wide it is."""
+    """A value with its uncertainties on a line: the place of the value, and the start and width of each range."""
 
     dot: float | None
     band: Range | None
@@ -73,7 +73,7 @@ class Track(NamedTuple):
 
 
 def track(value: Any, scale: Scale, band: Any = None, interval: Any = None) -> Track:
-    """A value, and ranges around it, on a scale."""
+    """A value and the ranges around it, on a scale."""
 
     def stretch(ends: Range | None) -> Range | None:
         return None if ends is None else (scale.at(ends[0]), round(scale.at(ends[1]) - scale.at(ends[0]), 2))
@@ -83,7 +83,7 @@ def track(value: Any, scale: Scale, band: Any = None, interval: Any = None) -> T
 
 
 class Shape(NamedTuple):
-    """A line, a dot or an area, and the name of its series, by which the style colours it."""
+    """A line, a dot or an area. The style colours it by the name of its series."""
 
     kind: str
     series: str
@@ -91,7 +91,7 @@ class Shape(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What is shown when the pointer is nearest to a place: a title, and lines below it."""
+    """The text for the place nearest to the pointer: a title and lines below it."""
 
     at: float
     title: str
@@ -99,29 +99,29 @@ class Reading(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """All that a template needs to draw a chart."""
+    """Everything that a template needs to draw a chart."""
 
-    says: str  # in words, for those who do not see it
+    says: str  # in words, for screen readers
     x: list[Tick]
     y: list[Tick]
     shapes: list[Shape]
     readings: list[Reading]
-    mark: Tick | None = None  # a place on the x axis to point at
+    mark: Tick | None = None  # a marked place on the x axis
 
 
 def line(series: str, points: Iterable[tuple[float, float | None]], x: Scale, y: Scale) -> Shape:
-    """A line through the points, interrupted where there is no value; if there is one value only, a dot."""
+    """A line through the points, with gaps where a value is missing. A single value is a dot."""
     parts, pen_down = [], False
     for at, value in points:
         if value is not None:
-            # A line of no length: its round ends are seen where a point has no neighbours.
+            # A line of no length has round ends, so a point without neighbours is visible.
             parts.append(f"{'L' if pen_down else 'M'}{x.at(at)},{_down(y, value)}{'' if pen_down else 'h0'}")
         pen_down = value is not None
     return Shape("dot" if len(parts) == 1 else "line", series, "".join(parts))
 
 
 def area(series: str, bands: Iterable[tuple[float, Range | None]], x: Scale, y: Scale) -> Shape:
-    """The area between lower and upper ends, over the points that have them."""
+    """The area between the lower and upper ends of the bands."""
     known = [(x.at(at), band) for at, band in bands if band is not None]
     there = [f"{at},{_down(y, band[1])}" for at, band in known]
     back = [f"{at},{_down(y, band[0])}" for at, band in reversed(known)]
@@ -129,7 +129,7 @@ def area(series: str, bands: Iterable[tuple[float, Range | None]], x: Scale, y: 
 
 
 def steps(series: str, edges: Sequence[float], heights: Sequence[float], x: Scale, y: Scale) -> Shape:
-    """A histogram's outline, filled."""
+    """A filled histogram."""
     bins = zip(edges, edges[1:], heights, strict=False)
     tops = [f"L{x.at(left)},{_down(y, height)}H{x.at(right)}" for left, right, height in bins]
     return Shape("area", series, f"M{x.at(edges[0])},100{''.join(tops)}V100Z")

@@ -1,9 +1,9 @@
-"""A table with some known positives in; a model, and candidates ranked by how likely they are positive, out."""
+"""From a table with some known positives to a model and a ranked list of candidates."""
 
+from pulab.tables._crossfit import AUTO
 from pulab.tables._fit import USABLE, estimate_table_prior, fit_table
 from pulab.tables._frame import batches, read_table
 from pulab.tables._model import TableModel
-from pulab.tables._work import AUTO
 from pulab.tables._write import check_target, flat, table_writer
 
 __all__ = [

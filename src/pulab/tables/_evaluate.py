@@ -1,4 +1,4 @@
-"""What held-out scores say of a model: figures with bands, curves, what matters, what is odd."""
+"""The evaluation of a model by held-out scores: figures with intervals, curves, importances, warnings."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,27 +12,27 @@ from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.errors import PulabWarning
 from pulab.metrics import METRICS, estimate, precision, prior_of_unlabeled, roc_auc, separation
 from pulab.priors import PriorEstimate
+from pulab.summary import Distributions, Feature, Metric, ReviewPoint
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
-OF_CALLED = ("precision", "f1", "lee_liu")  # of the rows that are called positive
-TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # this far above 1, or that over √n_p, is not chance
+OF_CALLED = ("precision", "f1", "lee_liu")  # not defined if no row is called positive
+TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # further above 1 than this or that / √n_p: not chance
 
 
-def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[dict[str, Any]]:
+def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[Metric]:
     """The figures of the report, each with its band over the prior's interval and its sampling interval.
 
-    Their estimates may leave 0 and 1 by chance, which what they stand for cannot: they are cut off there. ``between``
-    takes in both doubts.
+    An estimate may lie outside 0 and 1 by chance, and is cut off there. ``between`` covers the band and the interval.
     """
-    n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows again
+    n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows
     called = probability > 0.5 if scenario == "single-sample" else probability[~labelled] > 0.5
-    found = []
+    metrics: list[Metric] = []
     for name in SHOWN:
         values = (probability > 0.5).astype(np.float64) if METRICS[name].of == "decisions" else probability
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PulabWarning)  # what is odd is said in the summary
+            warnings.simplefilter("ignore", PulabWarning)  # the summary has its own warnings
             value = estimate(
                 name,
                 labelled.astype(int),
@@ -42,23 +42,39 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
                 scenario=scenario,
                 n_bootstrap=n_bootstrap,
             )
-        if name == "recall":  # a share of the labelled rows, which may be few
+        if name == "recall":  # a share of the labelled rows, of which there may be few
             low, high = _wilson(value.value, int(labelled.sum()))
             value = value._replace(interval=(low, high))
-        told: dict[str, Any] = {**value._asdict(), "between": _together(*value)}
-        if name in OF_CALLED and not called.any():
-            told = dict.fromkeys(told)  # there is nothing that they could be of
-        elif name != "lee_liu":
-            told["between"] = None if told["between"] and told["between"][0] > 1 else told["between"]  # far too good
-            told = {key: None if part is None else np.clip(part, 0, 1).tolist() for key, part in told.items()}
-        found.append({"name": name, **told, "more_is_better": METRICS[name].more_is_better})
-    return found
+        both = _together(*value)
+        if name in OF_CALLED and not called.any():  # no row is called positive, so it has no value
+            numbers: list[Any] = [None] * 4
+        elif name == "lee_liu":
+            numbers = [value.value, value.band, value.interval, both]
+        else:
+            too_good = both is not None and both[0] > 1
+            numbers = [_cut(part) for part in (value.value, value.band, value.interval, None if too_good else both)]
+        metrics.append(
+            {
+                "name": name,
+                "value": numbers[0],
+                "band": numbers[1],
+                "interval": numbers[2],
+                "between": numbers[3],
+                "more_is_better": METRICS[name].more_is_better,
+            }
+        )
+    return metrics
+
+
+def _cut(part: Any) -> Any:
+    """A number or an interval, cut off at 0 and 1."""
+    return None if part is None else np.clip(part, 0, 1).tolist()
 
 
 def _together(
     value: float, band: tuple[float, float] | None, interval: tuple[float, float] | None
 ) -> list[float] | None:
-    """One interval for two doubts that have nothing to do with each other: their squares add up."""
+    """One interval for two independent sources of error: their squares add up."""
     ends = np.array([part for part in (band, interval) if part is not None])
     if not len(ends):
         return None
@@ -66,31 +82,30 @@ def _together(
     return [value - low, value + high]
 
 
-def distributions(labelled: Marks, probability: Array, bins: int = 40) -> dict[str, list[float]]:
-    """How the probabilities of labelled and of unlabeled rows are spread."""
+def distributions(labelled: Marks, probability: Array, bins: int = 40) -> Distributions:
+    """Histograms of the probabilities of labelled and of unlabeled rows."""
     edges = np.linspace(0, 1, bins + 1)
-    shares = {
-        name: (np.histogram(probability[rows], edges)[0] / max(rows.sum(), 1)).tolist()
-        for name, rows in (("labelled", labelled), ("unlabeled", ~labelled))
-    }
-    return {"edges": edges.tolist(), **shares}
+
+    def shares(rows: Marks) -> list[float]:
+        return [float(n) / max(rows.sum(), 1) for n in np.histogram(probability[rows], edges)[0]]
+
+    return {"edges": edges.tolist(), "labelled": shares(labelled), "unlabeled": shares(~labelled)}
 
 
 def review(
     labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, rng: np.random.Generator, points: int = 30
-) -> list[dict[str, Any]]:
-    """Precision and recall among the unlabeled rows, against how many of the top candidates are looked at.
+) -> list[ReviewPoint]:
+    """Precision and recall among the unlabeled rows, by the number of top candidates that are reviewed.
 
-    Precision is the mean probability of these candidates, given that they are unlabeled. Counting the labelled rows
-    above a threshold would say the same of many candidates, but of the first hundred it may say .78 where .99 is true
-    (UCI's adult, 2,275 labelled): few labelled rows lie there, and nothing keeps it from falling and rising. Its band
-    takes in the prior's interval, samples that are drawn again, and what counting them is sure of.
+    Precision is the mean probability of these candidates, given that they are unlabeled. Counting labelled rows above
+    a threshold gives the same for many candidates, but is too noisy for the first hundred: .78 where .99 is true (UCI's
+    adult, 2,275 labelled). The band covers the prior's interval, bootstrap samples, and a lower bound by counting.
     """
     order = np.argsort(-score[~labelled], kind="stable")
     unlabeled, positive = score[~labelled][order], score[labelled]
     n_u, n_p = len(unlabeled), len(positive)
     steps = np.geomspace(min(10, n_u), n_u, points).round().astype(int)
-    counts = np.unique([*steps, min(100, n_u)])  # a hundred is what people ask about
+    counts = np.unique([*steps, min(100, n_u)])
 
     def precisions(share: float, rows: Any = slice(None)) -> Array:
         p = PUCalibrator(share, scenario).fit(score[rows], labelled[rows])(unlabeled)
@@ -107,7 +122,7 @@ def review(
     recalls = [_share_found(positive, unlabeled, k) for k in counts]
     low_share = prior_of_unlabeled(prior.interval[0], n_p, n_u, scenario)
     counted = np.array([low_share * _wilson(r, n_p)[0] * n_u / k for r, k in zip(recalls, counts, strict=True)])
-    # Earlier candidates are no worse than later ones: what is sure of a longer list is sure of its top.
+    # Earlier candidates are no worse than later ones, so a lower bound of a longer list holds for its top.
     sure = np.maximum.accumulate(counted[::-1])[::-1]
     return [
         {
@@ -129,28 +144,28 @@ def review(
 
 
 def _share_found(positive: Array, ranked: Array, k: int) -> float:
-    """The share of the positives that score as the first k rows do; of a tie with the last, their part of it."""
+    """The share of the positives that score as high as the first k rows. A tie with the last row counts in part."""
     last = ranked[k - 1]
     above, tied = int((ranked > last).sum()), int((ranked == last).sum())
     return float((positive > last).mean() + (positive == last).mean() * (k - above) / tied)
 
 
 def _wilson(share: float, n: int) -> list[float]:
-    """Wilson's 95 % interval of a share: never outside 0 and 1, even for few rows."""
+    """Wilson's 95 % interval of a share. It stays within 0 and 1, even for few rows."""
     return list(binomtest(round(share * n), n).proportion_ci(method="wilson"))
 
 
 class Part(NamedTuple):
-    """A fold's held-out rows, which of them are labelled, and how the fold's model scores rows."""
+    """The held-out rows of a fold, which of them are labelled, and the scores of the fold's model."""
 
     X: Any
     labelled: Marks
     scores_of: Callable[[Any], Array]
 
 
-def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[dict[str, Any]]:
-    """How much worse held-out labelled rows are told from unlabeled ones once a column is shuffled; fold by fold."""
-    found: dict[str, list[float]] = {name: [] for name in groups}
+def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[Feature]:
+    """How much the held-out AUC of labelled against unlabeled rows falls when a column is shuffled; mean over folds."""
+    falls: dict[str, list[float]] = {name: [] for name in groups}
     for X, labelled, scores_of in parts:
         rows = np.concatenate([_some(np.flatnonzero(some), 2000, rng) for some in (labelled, ~labelled)])
         marks = labelled[rows]
@@ -158,8 +173,11 @@ def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.ran
         for name, columns in groups.items():
             shuffled = X[rows]
             shuffled[:, columns] = shuffled[rng.permutation(len(rows))][:, columns]
-            found[name].append(whole - _auc(scores_of(shuffled), marks))
-    items = [{"name": name, "importance": np.mean(falls), "std": np.std(falls)} for name, falls in found.items()]
+            falls[name].append(whole - _auc(scores_of(shuffled), marks))
+    items: list[Feature] = [
+        {"name": name, "importance": float(np.mean(values)), "std": float(np.std(values))}
+        for name, values in falls.items()
+    ]
     return sorted(items, key=lambda item: -item["importance"])
 
 
@@ -173,51 +191,51 @@ def oddities(
     probability: Array,
     prior: PriorEstimate,
     scenario: str,
-    features: Sequence[dict[str, Any]],
+    features: Sequence[Feature],
 ) -> list[str]:
-    """What a careful reader should know, in plain words."""
-    said = []
+    """Warnings for the reader of the report."""
+    messages = []
     n_p = int(labelled.sum())
-    told_apart = separation(score[labelled], score[~labelled])
+    apart = separation(score[labelled], score[~labelled])
     s, decided = labelled.astype(int), probability > 0.5
     called = float(decided.mean() if scenario == "single-sample" else decided[~labelled].mean())
     if n_p < 50:
-        said.append(f"Only {n_p} rows are labelled: every figure here is rough. A hundred or more make it firm.")
+        messages.append(f"Only {n_p} rows are labelled: every figure here is rough. Label a hundred or more.")
     auc = roc_auc(s, score, prior=prior.prior, scenario=scenario)
     right = precision(s, decided.astype(np.float64), prior=prior.prior, scenario=scenario) if called else 0.0
     for name, value in (("ROC AUC", auc), ("precision", right)):
         least, by_rows = TOO_GOOD[name]
         if value > 1 + max(least, by_rows / np.sqrt(n_p)):
-            said.append(
-                f"The estimated {name} is {value:.2f}, and none can be above 1: the prior, or the scenario, is "
-                "probably wrong."
+            messages.append(
+                f"The estimated {name} is {value:.2f}, and none can be above 1. The prior or the scenario is probably "
+                "wrong."
             )
     if auc < 0.6:
-        said.append(
-            "The model can hardly tell positives from negatives (ROC AUC below 0.6; 0.5 is chance). The columns may "
-            "carry nothing about the label."
+        messages.append(
+            "The model hardly separates positives from negatives (ROC AUC below 0.6; 0.5 is chance). The columns may "
+            "have no information about the label."
         )
     if called > 0.95 and prior.prior < 0.9:
-        said.append(
-            f"The model calls {called:.0%} of all rows positive: that is everything, not a finding. Look at the prior."
+        messages.append(
+            f"The model calls {called:.0%} of all rows positive, so its decisions say nothing. Check the prior."
         )
     if called == 0:
-        said.append("The model calls no row positive: use the ranking, not the decisions.")
-    if told_apart > 0.995 and n_p >= 20:
+        messages.append("The model calls no row positive: use the ranking, not the decisions.")
+    if apart > 0.995 and n_p >= 20:
         giveaway = f" {features[0]['name']!r} matters most." if features and features[0]["importance"] > 0 else ""
-        said.append(
-            "Labelled rows can be told from the unlabeled ones nearly without error. Either hardly any positives are "
-            f"left among these, or a column gives the label away, say one that was filled in afterwards.{giveaway}"
+        messages.append(
+            "The model separates labelled from unlabeled rows nearly without error. Either hardly any unlabeled row is "
+            "positive, or a column gives the label away, such as one that was filled in afterwards."
+            f"{giveaway}"
         )
-    return said
+    return messages
 
 
 def labelling_bias(X: Any, labelled: Marks, probability: Array, rng: np.random.Generator) -> str:
-    """A warning where labelled rows can be told from the unlabeled rows that are likely positive; else nothing.
+    """A warning if labelled rows differ from the unlabeled rows that are likely positive; otherwise empty.
 
-    If any positive is as likely to be labelled as any other, they look alike. Unlabeled rows are drawn each with its
-    probability, given that it is unlabeled, as many as there are labelled ones at most, and a forest tries to tell the
-    two apart out of fold.
+    If all positives are equally likely to be labelled, the two look alike. Unlabeled rows are drawn with their
+    probability, at most as many as there are labelled ones. Then a forest tries to separate the two, out of fold.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import cross_val_predict
@@ -234,9 +252,9 @@ def labelling_bias(X: Any, labelled: Marks, probability: Array, rng: np.random.G
     if apart < 0.75:
         return ""
     return (
-        "Labelled positives look different from the unlabeled rows that are likely positive (they are told apart with "
-        f"an AUC of {apart:.2f}). Is the labelling biased, so that some kinds of positives are never labelled? Then "
-        "such kinds rank too low here, and the prior is too small."
+        "Labelled positives look different from the unlabeled rows that are likely positive (a forest separates them "
+        f"with an AUC of {apart:.2f}). The labelling may be biased. Kinds of positives that are never labelled then "
+        "rank too low here, and the prior is too small."
     )
 
 
@@ -245,7 +263,7 @@ def _some(rows: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[n
 
 
 def stability(scores: Sequence[Array], top: NDArray[np.intp], k: int) -> Array:
-    """By which share of the models each of these rows is among the k with the highest scores."""
+    """For each of these rows, the share of the models that have it among their k highest scores."""
     thresholds = [np.partition(score, -k)[-k] for score in scores]
-    found = [score[top] >= threshold for score, threshold in zip(scores, thresholds, strict=True)]
-    return np.asarray(np.mean(found, axis=0))
+    is_among = [score[top] >= threshold for score, threshold in zip(scores, thresholds, strict=True)]
+    return np.asarray(np.mean(is_among, axis=0))

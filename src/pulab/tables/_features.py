@@ -1,9 +1,10 @@
-"""From mixed columns to numbers."""
+"""From columns of mixed kinds to numbers."""
 
 import os
 import tempfile
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -11,76 +12,81 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pulab.errors import InputError
-from pulab.tables._kinds import Column
+from pulab.tables._columns import Column
 
-Array = NDArray[np.float32]
-
-# skrub makes a folder in the home directory when it is imported, and fails where there is none to write to.
-if not os.access(os.path.expanduser("~"), os.W_OK):  # noqa: PTH111  # Path fails where there is no home at all
-    os.environ.setdefault("SKB_DATA_DIRECTORY", f"{tempfile.gettempdir()}/skrub_data")
+Single = NDArray[np.float32]
+PLAIN = ("number", "boolean", "time")  # kinds that are numbers already
 
 
-PLAIN = ("number", "boolean", "time")  # kinds that are numbers as they stand
+def import_skrub() -> Any:
+    """The package skrub. Its import makes a folder: here in the temporary folder if the home folder is read-only."""
+    home = os.path.expanduser("~")  # noqa: PTH111  # Path.home() fails where there is no home
+    if "SKB_DATA_DIRECTORY" in os.environ or os.access(home, os.W_OK):
+        return import_module("skrub")
+    os.environ["SKB_DATA_DIRECTORY"] = f"{tempfile.gettempdir()}/skrub_data"
+    try:
+        return import_module("skrub")
+    finally:
+        del os.environ["SKB_DATA_DIRECTORY"]
 
 
 class Features:
-    """A table as numbers: numbers as they are, then skrub's view of the rest.
+    """A table as numbers: first the plain columns, then what skrub makes of the others.
 
-    Of the rest, dates are taken apart, few words become one-hot, many words and texts are embedded. Missing numbers are
-    NaN, for those classifiers that can take them; for the others :meth:`filled` puts the median in their place and adds
-    a column that says so.
+    skrub takes dates apart, encodes a few words as one-hot, and embeds many words and texts. Missing numbers are NaN.
+    For classifiers that cannot take NaN, :meth:`filled` puts the median in their place and adds columns that mark them.
     """
 
     def __init__(self, columns: Sequence[Column], vectorizer: Any, imputer: Any) -> None:
         self.columns = tuple(columns)
-        self.vectorizer = vectorizer  # None where all columns are plain
+        self.vectorizer = vectorizer  # None if all columns are plain
         self.imputer = imputer
 
     @classmethod
-    def learn(cls, frame: pl.DataFrame, columns: Sequence[Column], seed: int) -> tuple[Self, Array]:
-        """Learn from columns of known kinds; and their numbers."""
+    def learn(cls, frame: pl.DataFrame, columns: Sequence[Column], seed: int) -> tuple[Self, Single]:
+        """Fit to columns of known kinds. Returns the features and the numbers of these rows."""
         from sklearn.impute import SimpleImputer
 
         features = cls(columns, None, None)
         rest = features._rest(frame)
         if rest.width:
-            from skrub import StringEncoder, TableVectorizer
-
-            features.vectorizer = TableVectorizer(high_cardinality=StringEncoder(random_state=seed))
+            skrub = import_skrub()
+            encoder = skrub.StringEncoder(random_state=seed)
+            features.vectorizer = skrub.TableVectorizer(high_cardinality=encoder)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 features.vectorizer.fit(rest)
         numbers = features(frame)
         if numbers.shape[1] == 0:
-            raise InputError("no column is left to learn from: all are empty or carry one value.")
+            raise InputError("no column is left to learn from: all are empty or have one value.")
         features.imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True).fit(numbers)
         return features, numbers
 
-    def __call__(self, frame: pl.DataFrame) -> Array:
+    def __call__(self, frame: pl.DataFrame) -> Single:
         """The numbers of rows whose columns are of these kinds."""
         parts = [_array(frame.select(self._plain()))] if self._plain() else []
         if self.vectorizer is not None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # words that were not seen before are fine
+                warnings.simplefilter("ignore")  # words that were not seen in the fit
                 parts.append(_array(self.vectorizer.transform(self._rest(frame))))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
-    def filled(self, numbers: Array) -> Array:
-        """The numbers without gaps."""
+    def filled(self, numbers: Single) -> Single:
+        """The numbers without missing values."""
         return np.asarray(self.imputer.transform(numbers), dtype=np.float32)
 
     def groups(self) -> dict[str, list[int]]:
-        """Which of the numbers come from which column."""
+        """For each column, the indices of its numbers."""
         plain = self._plain()
-        found = {name: [i] for i, name in enumerate(plain)}
+        indices = {name: [i] for i, name in enumerate(plain)}
         if self.vectorizer is not None:
-            place = {name: len(plain) + i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
-            for name, outs in self.vectorizer.input_to_outputs_.items():
-                found[name] = [place[out] for out in outs if out in place]
-        return {name: places for name, places in found.items() if places}
+            index = {name: len(plain) + i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
+            for name, outputs in self.vectorizer.input_to_outputs_.items():
+                indices[name] = [index[output] for output in outputs if output in index]
+        return {name: own for name, own in indices.items() if own}
 
     def kinds(self) -> dict[str, str]:
-        """What each column was taken for, in a word for people."""
+        """The kind of each column, as a word for the report."""
         words = {"datetime": "date", "low_cardinality": "category", "high_cardinality": "text"}
         by_skrub = {} if self.vectorizer is None else self.vectorizer.kind_to_columns_
         return dict.fromkeys(self._plain(), "number") | {
@@ -91,12 +97,11 @@ class Features:
         return [column.name for column in self.columns if column.kind in PLAIN]
 
     def _rest(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What is for skrub, which would look for dates and numbers in text, as was done, but not in categories."""
+        """The columns for skrub. Text is passed as categories, in which skrub does not look for dates and numbers."""
         rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
         return rest.with_columns(pl.col(pl.String).cast(pl.Categorical))
 
 
-def _array(frame: pl.DataFrame) -> Array:
+def _array(frame: pl.DataFrame) -> Single:
     numbers = np.array(frame.cast(pl.Float32).to_numpy(), order="C")
-    # Squares of what is larger would overflow, and nothing measured is.
-    return np.clip(numbers, -1e18, 1e18, out=numbers)
+    return np.clip(numbers, -1e18, 1e18, out=numbers)  # squares of larger numbers would overflow

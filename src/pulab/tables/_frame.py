@@ -1,4 +1,4 @@
-"""From files and frames to columns. A CSV file's values stay text: what they are is for :mod:`._kinds` to say."""
+"""From files and frames to polars frames. The values of a CSV file stay text until :mod:`._columns` reads them."""
 
 import codecs
 import csv
@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.tables._kinds import WORDS, nearest
+from pulab.errors import DataFormatError, DataNotFoundError, InputError, in_one_line
+from pulab.tables._columns import WORDS, nearest
 
 BATCH = 65_536  # rows at a time where a table is streamed
 MISSING = [
     *("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "Null", "None", "none", "<NA>"),
     *("?", "...", "#N/A", "#NA", "#N/A N/A"),
 ]
-ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"
-csv.field_size_limit(2**31 - 1)  # a quote that is never closed makes long fields
+ZIP, GZIP, PARQUET = b"PK\x03\x04", b"\x1f\x8b", b"PAR1"
 
 
 def read_table(source: Any, id: str | None = None) -> pl.DataFrame:
@@ -35,16 +34,16 @@ def read_table(source: Any, id: str | None = None) -> pl.DataFrame:
 
 
 def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = None) -> Iterator[pl.DataFrame]:
-    """A table in pieces, in its order, some of its columns or all, without ever holding the whole of a file.
+    """A table in pieces, in its order, with these columns or all. A file is never held in memory as a whole.
 
-    What stands for a gap becomes one. A CSV file's ids stay as they are written: 007 is one, and so is NA.
+    Texts that stand for a missing value become missing. Ids stay as they are written: 007 is an id, and so is NA.
     """
     for frame in _pieces(source, columns):
         words = [name for name, kind in frame.schema.items() if kind in WORDS and name != id]
         for piece in frame.iter_slices(BATCH):
             text = piece.select(pl.col(words).cast(pl.String))
-            bare = text.select(pl.all().str.strip_chars().is_in(MISSING))
-            yield piece.with_columns(text[name].set(bare[name], None) for name in words)
+            is_missing = text.select(pl.all().str.strip_chars().is_in(MISSING))
+            yield piece.with_columns(text[name].set(is_missing[name], None) for name in words)
 
 
 def _pieces(source: Any, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
@@ -53,31 +52,28 @@ def _pieces(source: Any, columns: Sequence[str] | None) -> Iterator[pl.DataFrame
         yield frame
         return
     path = _existing(source)
-    with _said_of(path):
-        yield from _parquet_pieces(path, columns) if _begins(path, b"PAR1") else _csv_pieces(path, columns)
+    with _one_line_errors(path):
+        yield from _parquet_pieces(path, columns) if _begins(path, PARQUET) else _csv_pieces(path, columns)
 
 
 def name_of(source: Any) -> str:
     """What to call a table."""
     name = Path(source).name if isinstance(source, str | Path) else "the table"
-    return name.encode(errors="replace").decode()  # a name may be of bytes that are no text
+    return name.encode(errors="replace").decode()  # the bytes of a file name need not be text
 
 
 # Frames ---------------------------------------------------------------------------------------------------------------
 
 
 def _from_memory(source: Any) -> pl.DataFrame | None:
-    if isinstance(source, pl.DataFrame):
-        return source
-    if isinstance(source, pl.LazyFrame):
-        try:
-            return source.collect()
-        except pl.exceptions.PolarsError as error:
-            raise InputError(f"this lazy frame cannot be collected: {_reason(error)}.") from error
+    if isinstance(source, pl.DataFrame | pl.LazyFrame):
+        return source.lazy().collect()
     if isinstance(source, pa.Table):
         return _frame(source)
     if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns"):
-        return _from_pandas(source)
+        names = [str(name) for name in source.columns]
+        _refuse_twins(names)
+        return pl.DataFrame([_from_pandas(source.iloc[:, i], name) for i, name in enumerate(names)])
     if not isinstance(source, str | Path):
         raise InputError(
             f"a table must be a CSV or Parquet file, or a frame of polars, pandas or pyarrow, got {type(source)}."
@@ -85,32 +81,23 @@ def _from_memory(source: Any) -> pl.DataFrame | None:
     return None
 
 
-def _from_pandas(source: Any) -> pl.DataFrame:
-    names = [str(name) for name in source.columns]
-    _refuse_twins(names)
-    columns = (source.iloc[:, i] for i in range(len(names)))
-    return pl.DataFrame([_from_pandas_column(column, name) for column, name in zip(columns, names, strict=True)])
-
-
-def _from_pandas_column(column: Any, name: str) -> pl.Series:
-    """A column as polars reads it; one that it cannot (of mixed objects, say) as text."""
+def _from_pandas(column: Any, name: str) -> pl.Series:
+    """A column as polars reads it; as text if polars cannot, for example mixed objects."""
     try:
         return pl.Series(pl.from_pandas(column)).alias(name)
-    except Exception:  # pandas holds anything, and each kind fails in its own way
-        missing = column.isna()
-        return pl.Series(name, [None if gap else str(v) for v, gap in zip(column, missing, strict=True)], pl.String)
+    except Exception:  # each type of object fails with its own exception
+        values = zip(column, column.isna(), strict=True)
+        return pl.Series(name, [None if is_missing else str(value) for value, is_missing in values], pl.String)
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:
     _refuse_twins(table.column_names)
-    for i, field in enumerate(table.schema):
-        if pa.types.is_decimal256(field.type):  # which polars has not
-            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
-    table = table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
     try:
         return pl.DataFrame(pl.from_arrow(table))
     except pl.exceptions.PolarsError as error:
-        raise DataFormatError(f"the table has a column that cannot be read: {_reason(error)}. Leave it out.") from error
+        raise DataFormatError(
+            f"the table has a column that cannot be read: {in_one_line(error)}. Leave it out."
+        ) from error
 
 
 def _refuse_twins(names: Sequence[str]) -> None:
@@ -124,17 +111,13 @@ def _refuse_twins(names: Sequence[str]) -> None:
 
 def _existing(source: str | Path) -> Path:
     path = Path(source)
-    if re.match(r"\w{2,}:/", str(source)):
-        raise InputError(f"{source} is an address, not a file. Download it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder. Name a CSV or Parquet file.")
     if not path.exists():
         near = nearest(path.name, [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else [])
         raise DataNotFoundError(f"there is no file {path}.{near}")
     if not path.is_file():
-        raise InputError(
-            f"{path} is no file but a pipe or a device, and a table is read more than once. Save it first."
-        )
+        raise InputError(f"{path} is a pipe or a device, and a table is read more than once. Save it to a file first.")
     return path
 
 
@@ -144,28 +127,25 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 @contextmanager
-def _said_of(path: Path) -> Iterator[None]:
-    """What pyarrow says of a file that it cannot read, in one line and in our words."""
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Errors of pyarrow about a file, as one line."""
     try:
         yield
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        kind = "Parquet" if _begins(path, b"PAR1") else "CSV"
-        line = "" if kind == "Parquet" else _first_broken_line(path)
-        raise DataFormatError(line or f"{path} is no {kind} file that can be read: {_reason(error)}.") from error
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
+        kind = "Parquet" if _begins(path, PARQUET) else "CSV"
+        fault = "" if kind == "Parquet" else _fault(path)
+        raise DataFormatError(fault or f"{path} cannot be read as a {kind} file: {in_one_line(error)}.") from error
 
 
 def _wanted(columns: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """Those columns of a file that are asked for; all where it has none of them, so that somebody can say so."""
-    asked = set(known if columns is None else columns)
-    return [name for name in known if name in asked] or list(known)
+    """The requested columns of a file; all if it has none of them, for a helpful error later."""
+    requested = set(known if columns is None else columns)
+    return [name for name in known if name in requested] or list(known)
 
 
 def _parquet_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
-    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:  # of large row groups a part
+    # Without pre_buffer, only a part of a large row group is in memory.
+    with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         for batch in file.iter_batches(BATCH, columns=_wanted(columns, file.schema_arrow.names)):
             yield _frame(pa.Table.from_batches([batch]))
 
@@ -175,27 +155,29 @@ def _parquet_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.Da
 
 def _csv_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     separator = _separator(path)
-    quoted = _has_quotes(path, separator)
+    with path.open("rb") as file:
+        n_quotes = sum(piece.count(b'"') for piece in iter(lambda: file.read(2**24), b""))
+    if n_quotes % 2 and (fault := _fault(path)):  # pyarrow would take the rest of the file for one value
+        raise DataFormatError(fault)
     read = pa.csv.ReadOptions(block_size=2**22)
     parse = pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     with pa.csv.open_csv(path, read, parse) as reader:
         written = reader.schema.names
-    parse.ignore_empty_lines = len(written) > 1  # in a file of one column an empty line is a gap
+    parse.ignore_empty_lines = len(written) > 1  # in a file of one column an empty line is a missing value
     names = [name or f"column {i + 1}" for i, name in enumerate(written)]
     _refuse_twins(names)
     convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(written, pa.string()))
     wanted = names
-    if len(set(written)) == len(written) and not quoted:  # several may have no name, and any may swallow lines
+    if len(set(written)) == len(written):  # several columns may have no name
         wanted = _wanted(columns, names)
         convert.include_columns = [written[names.index(name)] for name in wanted]
     with pa.csv.open_csv(path, read, parse, convert) as reader:
         for batch in reader:
-            frame = _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
-            _refuse_swallowed_lines(frame, separator, len(written), path)
-            yield frame
+            yield _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
 
 
-def _beginning(path: Path) -> str:
+def _separator(path: Path) -> str:
+    """The separator of the column names: a comma, a semicolon, a tab or a bar, whichever is most frequent."""
     with path.open("rb") as file:
         begin = file.read(2**20)
     if begin.startswith(GZIP):
@@ -203,66 +185,33 @@ def _beginning(path: Path) -> str:
     if begin.startswith(ZIP):
         raise DataFormatError(f"{path} is an Excel file or another archive. Save the table as CSV in UTF-8.")
     try:
-        return codecs.getincrementaldecoder("utf-8-sig")().decode(begin)  # which may end amid a letter
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(begin)  # the last letter may be cut off
     except UnicodeDecodeError:
-        raise DataFormatError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8, or as Parquet.") from None
-
-
-def _separator(path: Path) -> str:
-    """What separates the names of the columns, beyond their quotes: a comma, a semicolon, a tab or a bar."""
-    begin = _beginning(path)
-    if not re.split(r"[\r\n]", begin, maxsplit=1)[0].strip():
+        raise DataFormatError(_not_utf8(path)) from None
+    if not re.split(r"[\r\n]", text, maxsplit=1)[0].strip():
         raise DataFormatError(f"{path} is empty or begins with an empty line. Its first line must name the columns.")
-    bare = re.split(r"[\r\n]", re.sub(r'"[^"]*("|$)', "", begin), maxsplit=1)[0]
-    return max(",;\t|", key=lambda mark: (bare.count(mark), mark == ","))
+    header = re.split(r"[\r\n]", re.sub(r'"[^"]*("|$)', "", text), maxsplit=1)[0]
+    return max(",;\t|", key=lambda mark: (header.count(mark), mark == ","))
 
 
-def _has_quotes(path: Path, separator: str) -> bool:
-    """Refuse a file that ends within a quoted field: all lines after the open quote would be one value."""
-    with path.open("rb") as file:
-        quotes = sum(piece.count(b'"') for piece in iter(lambda: file.read(2**24), b""))
-    if quotes % 2 == 0:
-        return quotes > 0
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+def _not_utf8(path: Path) -> str:
+    return f"{path} is not UTF-8 text. Save it as CSV in UTF-8, or as Parquet."
+
+
+def _fault(path: Path) -> str:
+    """What is wrong with a CSV file, and where; empty if nothing is found."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=_separator(path), strict=True)
         try:
-            for _ in csv.reader(file, delimiter=separator, strict=True):
-                pass
-        except csv.Error as error:
-            if "unexpected end" in str(error):
-                raise DataFormatError(
-                    f"{path} has a quote that is never closed. Close it, or double a quote within a field."
-                ) from None
-    return True
-
-
-def _refuse_swallowed_lines(frame: pl.DataFrame, separator: str, n_columns: int, path: Path) -> None:
-    """Refuse a quoted field that holds lines of the table: a stray quote has opened it, and another closed it."""
-    for name in frame.columns if n_columns > 1 else ():
-        long = frame[name].filter(frame[name].str.contains("\n", literal=True))
-        for value in long:
-            inner = value.splitlines()[1:-1]
-            as_rows = bool(inner) and all(line.count(separator) == n_columns - 1 for line in inner)
-            if as_rows and (len(inner) > 1 or n_columns > 5):
-                raise DataFormatError(
-                    f"column {name!r} of {path} has a value that holds {len(inner)} whole lines of the table, from "
-                    f"{inner[0][:40]!r} on: a quote is out of place. Mend the lines before and after."
-                )
-
-
-def _first_broken_line(path: Path) -> str:
-    """Where a CSV file goes wrong; an empty text where it does not."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=_separator(path))
-            n_fields = len(next(reader, []))
+            n_names = len(next(reader, []))
             for fields in reader:
-                if fields and len(fields) != n_fields:
+                if fields and len(fields) != n_names:
                     return (
                         f"line {reader.line_num} of {path} has {len(fields)} fields, but its first line names "
-                        f"{n_fields} columns. Mend that line: a field with a separator in it must be quoted."
+                        f"{n_names} columns. Correct that line: a field with a separator in it must be quoted."
                     )
-    except UnicodeDecodeError:
-        return f"{path} is not UTF-8 text. Save it as CSV in UTF-8, or as Parquet."
-    except csv.Error as error:
-        return f"{path} is no CSV file that can be read: {error}."
+        except UnicodeDecodeError:
+            return _not_utf8(path)
+        except csv.Error as error:
+            return f"{path} has a quote that is not closed, or a field that is too long ({error}). Correct the quotes."
     return ""

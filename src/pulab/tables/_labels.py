@@ -16,39 +16,36 @@ OTHERS = ("0", "-1", "false", "f", "no", "n", "negative", "neg", "unlabeled", "u
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """How the label column is read: the text of the value that marks a known positive."""
+    """The label column, and the value that marks a known positive, as text."""
 
     name: str
     positive: str
-    told: bool = False  # by the caller, where it was not plain to see
+    given: bool = False  # whether the caller named the value
 
     def of(self, values: pl.Series) -> NDArray[np.bool_]:
-        """Whether each row is a known positive. Another table may say true where this one says 1."""
-        if _marks_nothing(values):
+        """Whether each row is a known positive. Another table may have true where this one has 1."""
+        if _cannot_mark(values):
             return np.zeros(len(values), dtype=bool)
         text = _text(values)
-        marked = text.is_in(POSITIVE) if self.positive in POSITIVE and not self.told else text == self.positive
+        marked = text.is_in(POSITIVE) if self.positive in POSITIVE and not self.given else text == self.positive
         return np.asarray(marked.fill_null(False).to_numpy(), dtype=bool)
 
 
 def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, NDArray[np.bool_]]:
-    """The label column's meaning, understood or told, and which rows are labelled by it."""
-    if _marks_nothing(values):
-        raise InputError(
-            f"column {values.name!r} holds {values.dtype}, which marks nothing. Mark known positives with 1."
-        )
-    text = _text(values)
-    counts = dict(text.drop_nulls().value_counts(sort=True).iter_rows())
-    if positive is not None:
+    """How to read the label column, and which rows it labels. ``positive`` is the caller's value for a positive."""
+    if _cannot_mark(values):
+        raise InputError(f"column {values.name!r} holds {values.dtype}, not labels. Mark known positives with 1.")
+    counts = dict(_text(values).drop_nulls().value_counts(sort=True).iter_rows())
+    if positive is None:
+        mark = _plain_mark(values.name, counts, len(values))
+    else:
         (mark,) = _text(pl.Series([str(positive)])).to_list()
         if mark not in counts:
             raise InputError(
                 f"no row of column {values.name!r} is {str(positive)!r}; it holds {_shown(counts, len(values))}. "
                 "Name one of these by positive (--positive)."
             )
-    else:
-        mark = _understood(values.name, counts, len(values))
-    column = LabelColumn(values.name, mark, told=positive is not None)
+    column = LabelColumn(values.name, mark, given=positive is not None)
     labelled = column.of(values)
     if labelled.all():
         raise InputError(
@@ -57,8 +54,8 @@ def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, N
     return column, labelled
 
 
-def _understood(name: str, counts: dict[str, int], n: int) -> str:
-    """The value that marks a known positive, where that is plain to see."""
+def _plain_mark(name: str, counts: dict[str, int], n: int) -> str:
+    """The value that marks a known positive, if there is no doubt."""
     n_missing = n - sum(counts.values())
     marks = [value for value in counts if value in POSITIVE]
     others = [value for value in counts if value in OTHERS]
@@ -79,12 +76,12 @@ def _understood(name: str, counts: dict[str, int], n: int) -> str:
     )
 
 
-def _marks_nothing(values: pl.Series) -> bool:
+def _cannot_mark(values: pl.Series) -> bool:
     return values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object)
 
 
 def _text(values: pl.Series) -> pl.Series:
-    """Values as text, each on its own: True, TRUE and true are one, and so are 1 and 1.0; blanks are missing."""
+    """Values as text. True, TRUE and true are the same, and so are 1 and 1.0. Blanks are missing."""
     if values.dtype.is_float():
         values = values.fill_nan(None)
     text = values.cast(pl.String).str.strip_chars()

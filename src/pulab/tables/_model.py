@@ -1,4 +1,4 @@
-"""A fitted model of a table: scores other tables, ranks them, tells about itself, goes to disk and comes back."""
+"""A model fitted to a table. It scores and ranks other tables, writes its report, and can be saved."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from pulab._validation import check_number
@@ -16,36 +15,39 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
-from pulab.tables._features import Features
+from pulab.summary import Summary, complete
+from pulab.tables._columns import Column, conform, with_numbers
+from pulab.tables._features import Features, import_skrub
 from pulab.tables._frame import batches, name_of
-from pulab.tables._kinds import Column, conform, with_numbers
 from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
 
-Array = NDArray[np.float64]
 KIND = "table model"
 RESERVED = ("rank", "row", "score", "probability", "probability_unlabeled", "decision", "stability")
 
 
 def takes_gaps(classifier: Any) -> bool:
-    """Whether NaN may stand for a missing number."""
+    """Whether the classifier takes NaN for a missing number."""
     return bool(get_tags(classifier).input_tags.allow_nan)
 
 
 @dataclass(frozen=True, repr=False)
 class TableModel:
-    """What :func:`fit_table` makes of a table.
+    """The result of :func:`fit_table`.
 
     Attributes
     ----------
-    features : from columns to numbers
-    classifier : a fitted classifier of pulab
-    calibrator : from scores to probabilities
-    label : how the label column was read
+    features : Features
+        From columns to numbers.
+    classifier : classifier of pulab, fitted
+    calibrator : PUCalibrator
+        From scores to probabilities.
+    label : LabelColumn
+        How the label column was read.
     id : str or None
         The column that names rows.
     summary : dict
-        All that the report shows, as plain data.
+        Everything that the report shows, as plain data (:class:`pulab.summary.Summary`).
     candidates : polars.DataFrame
         The unlabeled rows with the highest held-out probabilities, best first.
     """
@@ -55,7 +57,7 @@ class TableModel:
     calibrator: PUCalibrator
     label: LabelColumn
     id: str | None
-    summary: dict[str, Any]
+    summary: Summary
     candidates: pl.DataFrame
 
     def __repr__(self) -> str:
@@ -66,11 +68,11 @@ class TableModel:
         )
 
     def score(self, table: Any) -> pl.DataFrame:
-        """Scores of a table's rows, in their order: its id if it has one, score, probability, decision."""
+        """Scores of a table's rows in their order: the id if there is one, score, probability, decision."""
         return pl.concat(list(self.score_batches(table)))
 
     def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
-        """The same piece by piece: memory stays flat however large the table is."""
+        """The same piece by piece: the memory does not depend on the size of the table."""
         needed = [column.name for column in self.features.columns] + ([self.id] if self.id else [])
         pieces = self._pieces(table, needed)
 
@@ -78,26 +80,26 @@ class TableModel:
             frame = next(pieces, None)
             return None if frame is None else (frame, conform(frame, self.features.columns, name_of(table)))
 
-        with ThreadPoolExecutor(1) as ahead:  # a piece is read while the one before it is scored
-            coming = ahead.submit(read)
-            while (piece := coming.result()) is not None:
-                coming = ahead.submit(read)
+        with ThreadPoolExecutor(1) as pool:  # reads a piece while the one before it is scored
+            next_piece = pool.submit(read)
+            while (piece := next_piece.result()) is not None:
+                next_piece = pool.submit(read)
                 yield self._scored(*piece)
 
     def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
-        """Write a table's scores to a CSV or Parquet file: all of it, or nothing. Returns the number of rows."""
+        """Write a table's scores to a CSV or Parquet file, all or nothing. Returns the number of rows."""
         n_rows = 0
         with table_writer(Path(out)) as write:
             for scored in self.score_batches(table):
                 write(scored)
                 n_rows += scored.height
-                on_rows(scored.height)
+                on_rows(n_rows)
         return n_rows
 
     def rank(self, table: Any, top: int = 100) -> pl.DataFrame:
-        """The rows most likely positive, best first, with all their columns; those already labelled are passed over.
+        """The rows most likely positive, best first, with all their columns. Labelled rows are left out.
 
-        Of rows that the model was trained on, better look at ``candidates``: they were scored by models without them.
+        For the table that the model was fitted to, use ``candidates``: models that had not seen them scored these rows.
         """
         check_number("top", top, low=1, whole=True)
         best: pl.DataFrame | None = None
@@ -112,23 +114,23 @@ class TableModel:
             first += frame.height
             best = joined if best is None else pl.concat([best, joined], how="vertical_relaxed")
             best = best.sort("probability", "score", descending=True, maintain_order=True).head(top)
-        assert best is not None  # a table without rows was refused
+        assert best is not None  # a table without rows is refused
         best = with_numbers(best, self.features.columns, name_of(table))
         return best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all())
 
     def report(self) -> str:
-        """A page about the model that stands alone: HTML, to be opened in a browser or sent on."""
+        """The report: an HTML page in one file."""
         from pulab.report.model import model_page
 
         return model_page(self.summary)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model, ``report.html`` and ``candidates.csv`` to a folder: all of it, or nothing."""
+        """Write the model, ``report.html`` and ``candidates.csv`` to a folder, all or nothing."""
         content = Content()
         document = {
             "kind": KIND,
             "columns": [[column.name, column.kind, column.form] for column in self.features.columns],
-            "label": [self.label.name, self.label.positive, self.label.told],
+            "label": [self.label.name, self.label.positive, self.label.given],
             "id": self.id,
             "texts": [name for name, kind in self.candidates.schema.items() if kind == pl.String],
             "vectorizer": content.pack(self.features.vectorizer),
@@ -142,30 +144,33 @@ class TableModel:
 
     @classmethod
     def load(cls, folder: str | Path) -> "TableModel":
-        """The model that a folder holds. Nothing of it is run as code."""
+        """Load the model from a folder. This runs no code from the folder."""
         folder = Path(folder)
         document, content = read_folder(folder, KIND)
         with damage_is_told(folder):
             columns = [Column(*column) for column in document["columns"]]
+            if document["vectorizer"] is not None:
+                import_skrub()
             vectorizer, imputer, classifier, calibrator = (
                 content.unpack(document[name]) for name in ("vectorizer", "imputer", "classifier", "calibrator")
             )
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
-            model = cls(features, classifier, calibrator, label, document["id"], document["summary"], candidates)
+            summary = complete(document["summary"])
+            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
             model._check()
         return model
 
     def _check(self) -> None:
-        """Refuse files that say things which do not go together: a row with nothing in it must get a probability."""
+        """Refuse files that do not fit together: an empty row must get a probability."""
         empty = pl.DataFrame({column.name: [None] for column in self.features.columns})
         probability = self._scores(empty, "an empty row")["probability"].to_numpy()
         if probability.shape != (1,) or not 0 <= probability[0] <= 1:
             raise ValueError(f"it gives a probability of {probability}")
 
     def _pieces(self, table: Any, columns: list[str] | None) -> Iterator[pl.DataFrame]:
-        """A table piece by piece, some of its columns or all; one without rows is refused."""
+        """A table piece by piece, with these columns or all. Refuses a table without rows."""
         empty = True
         for frame in batches(table, columns, self.id):
             if frame.height:
@@ -188,7 +193,7 @@ class TableModel:
 
 
 def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
-    """The candidates as they were written; none where somebody has changed that file so that it cannot be read."""
+    """The candidates; none if somebody has changed their file so that it cannot be read."""
     try:
         types = dict.fromkeys(as_text, pl.String)
         return pl.read_csv(folder / "candidates.csv", infer_schema_length=None, schema_overrides=types)
@@ -197,13 +202,8 @@ def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
 
 
 def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:
-    """Two frames side by side; a column of the second that is in the first is left out, or renamed if it is another."""
+    """Two frames side by side. The second loses columns that the first has; names of results are changed."""
     taken = {"rank", *head.columns}
     same = [name for name in rest.columns if name in head.columns and name not in RESERVED]
-    renamed: dict[str, str] = {}
-    for name in (name for name in rest.columns if name in taken and name not in same):
-        other = name
-        while other in taken or other in rest.columns or other in renamed.values():
-            other += " (in the table)"
-        renamed[name] = other
+    renamed = {name: f"{name} (in the table)" for name in rest.columns if name in taken and name not in same}
     return pl.concat([head, rest.drop(same).rename(renamed)], how="horizontal")

@@ -1,10 +1,10 @@
-"""What is written down of a fit: the data of the report, and the candidates."""
+"""The results of a fit: the summary for the report, and the candidates."""
 
 import datetime
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -14,76 +14,34 @@ from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
+from pulab.summary import Candidate, Column, Curve, Summary, Table
 from pulab.tables import _evaluate as evaluate
+from pulab.tables._columns import misfit
+from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._features import Features
-from pulab.tables._kinds import Column, in_the_way
-from pulab.tables._labels import LabelColumn
 from pulab.tables._model import beside
-from pulab.tables._work import Choice, CrossFit, Views
+from pulab.tables._prepare import Request, TableData
 
 Array = NDArray[np.float64]
-Marks = NDArray[np.bool_]
-TOP = 100  # candidates that stability is about, or all that are called positive where they are more
-KEPT = 1000  # candidates that are written down, or all that are called positive where they are more
-
-
-class TableData(NamedTuple):
-    """A table behind the door: columns of known kinds, which rows are labelled, and what was left out."""
-
-    name: str
-    frame: pl.DataFrame
-    columns: list[Column]
-    notes: dict[str, str]  # why a column was left out
-    label: LabelColumn
-    labelled: Marks
-    id: str | None
-    dots: dict[str, str]  # columns of numbers whose dots may mark thousands, with such a number
-
-    @property
-    def n_labelled(self) -> int:
-        """How many rows are labelled."""
-        return int(self.labelled.sum())
-
-    @property
-    def n_unlabeled(self) -> int:
-        """How many are not."""
-        return len(self.labelled) - self.n_labelled
-
-    @property
-    def mark(self) -> str:
-        """What marks a known positive."""
-        return f"{self.label.name} = {self.label.positive}"
-
-    @property
-    def counts(self) -> str:
-        """Both, in words."""
-        return f"{self.n_labelled:,} labelled, {self.n_unlabeled:,} unlabeled"
-
-
-class Asked(NamedTuple):
-    """What the caller asked for, and when."""
-
-    method: str
-    prior: float | str
-    scenario: str
-    random_state: int
-    started: float
+# All rows that are called positive are candidates, even if they are more than this.
+TOP = 100  # stability is about being among the first so many
+KEPT = 1000  # candidates in the file
 
 
 def summarise(
-    asked: Asked,
+    request: Request,
     data: TableData,
     X: Views,
     prior: PriorEstimate,
     choice: Choice,
-    found: CrossFit,
+    held_out: HeldOut,
     classifier: Any,
     calibrator: PUCalibrator,
-) -> tuple[dict[str, Any], pl.DataFrame]:
-    """All that held-out scores tell, and the unlabeled rows with the highest of them."""
-    labelled, scenario = data.labelled, asked.scenario
-    rng = np.random.default_rng(asked.random_state)
-    probability = calibrator(found.scores)
+) -> tuple[Summary, pl.DataFrame]:
+    """The summary, from held-out scores, and the unlabeled rows with the highest of them."""
+    labelled, scenario = data.labelled, request.scenario
+    rng = np.random.default_rng(request.random_state)
+    probability = calibrator(held_out.scores)
     of_unlabeled = among_unlabeled(
         probability[~labelled],
         prior=prior.prior,
@@ -92,17 +50,17 @@ def summarise(
         scenario=scenario,
     )
     k = min(max(TOP, int((probability[~labelled] > 0.5).sum())), data.n_unlabeled)
-    candidates = _candidates(data, found, probability[~labelled], of_unlabeled, k)
+    candidates = _candidates(data, held_out, probability[~labelled], of_unlabeled, k)
     parts = [
-        evaluate.Part(X.numbers[held], labelled[held], partial(_scores, model, X, choice.method))
-        for model, held in zip(found.models, found.held_out, strict=True)
+        evaluate.Part(X.numbers[rows], labelled[rows], partial(_scores, model, X, choice.method))
+        for model, rows in zip(held_out.models, held_out.rows, strict=True)
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
-    bias = evaluate.labelling_bias(X.filled(), labelled, of_unlabeled, rng)
-    doubts = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
-    doubts += _misread(data, X.features)
-    doubts += evaluate.oddities(labelled, found.scores, probability, prior, scenario, important)
-    summary = {
+    bias = evaluate.labelling_bias(X.filled, labelled, of_unlabeled, rng)
+    warnings = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
+    warnings += _misread(data, X.features)
+    warnings += evaluate.oddities(labelled, held_out.scores, probability, prior, scenario, important)
+    summary: Summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
         "table": _about(data, X.features),
@@ -110,40 +68,41 @@ def summarise(
         "prior": {
             "value": prior.prior,
             "interval": list(prior.interval),
-            "source": "estimated" if asked.prior == "estimate" else "given",
+            "source": "estimated" if request.prior == "estimate" else "given",
             "methods": prior.details.get("methods", {}),
             "warnings": prior.details.get("warnings", []),
+            "agree": prior.agree,
         },
         "method": {
             "key": choice.method,
             "class": type(classifier).__name__,
-            "asked": asked.method,
+            "asked": request.method,
             "why": choice.why,
             "compared": choice.compared,
             "settings": _settings(classifier),
         },
-        "folds": len(found.models),
+        "folds": len(held_out.models),
         "metrics": evaluate.figures(labelled, probability, prior, scenario),
         "distributions": evaluate.distributions(labelled, probability),
-        "review": evaluate.review(labelled, found.scores, prior, scenario, rng),
+        "review": evaluate.review(labelled, held_out.scores, prior, scenario, rng),
         "curves": _curves(classifier),
         "features": important,
         "stability": {"k": k, "mean": float(candidates["stability"].head(k).to_numpy().mean())},
         "candidates": _shown_candidates(candidates, data, [item["name"] for item in important[:5]]),
-        "warnings": [*doubts, *([bias] if bias else [])],
-        "seconds": time.perf_counter() - asked.started,
-        "random_state": asked.random_state,
+        "warnings": [*warnings, *([bias] if bias else [])],
+        "seconds": time.perf_counter() - request.started,
+        "random_state": request.random_state,
     }
-    return _plain(summary), candidates
+    return cast(Summary, _plain(summary)), candidates
 
 
 def _scores(model: Any, X: Views, method: str, rows: Any) -> Array:
     return logits_of(model, rows if X.takes_gaps(method) else X.features.filled(rows))
 
 
-def _candidates(data: TableData, found: CrossFit, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
+def _candidates(data: TableData, held_out: HeldOut, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
     """The unlabeled rows with the highest held-out scores, with all their columns."""
-    scores = found.scores[~data.labelled]
+    scores = held_out.scores[~data.labelled]
     order = np.lexsort((-scores, -probability))[: max(KEPT, k)]
     rows = np.flatnonzero(~data.labelled)[order]
     head = pl.DataFrame(
@@ -154,13 +113,13 @@ def _candidates(data: TableData, found: CrossFit, probability: Array, of_unlabel
             "probability": probability[order],
             "probability_unlabeled": of_unlabeled[order],
             "decision": probability[order] > 0.5,
-            "stability": evaluate.stability(found.refits, order, k),
+            "stability": evaluate.stability(held_out.of_unlabeled, order, k),
         }
     )
     return beside(head, data.frame[rows].drop(data.label.name))
 
 
-def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence[str]) -> list[dict[str, Any]]:
+def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence[str]) -> list[Candidate]:
     name = data.id or "row"
     return [
         {
@@ -181,24 +140,23 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def _about(data: TableData, features: Features) -> dict[str, Any]:
+def _about(data: TableData, features: Features) -> Table:
     kinds = features.kinds()
     used = set(features.groups())
-    n_p = int(data.labelled.sum())
-    columns = []
+    columns: list[Column] = []
     for name in data.frame.columns:
         if name in (data.label.name, data.id):
             continue
-        note = data.notes.get(name) or ("" if name in used else "nothing to learn from was found in it")
+        note = data.notes.get(name) or ("" if name in used else "it has nothing to learn from")
         kind = "left out" if note else kinds.get(name, "")
         values = data.frame[name]
-        gaps = values.null_count() + (values.is_nan().sum() if values.dtype.is_float() else 0)
-        columns.append({"name": name, "kind": kind, "missing": gaps / data.frame.height, "note": note})
+        n_missing = values.null_count() + (int(values.is_nan().sum()) if values.dtype.is_float() else 0)
+        columns.append({"name": name, "kind": kind, "missing": n_missing / data.frame.height, "note": note})
     return {
         "name": data.name,
         "rows": data.frame.height,
-        "labelled": n_p,
-        "unlabeled": data.frame.height - n_p,
+        "labelled": data.n_labelled,
+        "unlabeled": data.n_unlabeled,
         "label": data.label.name,
         "positive": data.label.positive,
         "id": data.id,
@@ -207,35 +165,31 @@ def _about(data: TableData, features: Features) -> dict[str, Any]:
 
 
 def _misread(data: TableData, features: Features) -> list[str]:
-    """Columns that were taken for words, but were meant for numbers."""
+    """A warning for each column of words that was probably meant as numbers or dates."""
     words = [name for name, kind in features.kinds().items() if kind in ("category", "text")]
-    odd = {name: in_the_way(data.frame[name]) for name in words}
+    misfits = {name: misfit(data.frame[name]) for name in words}
     return [
         f"Column {name!r} looks like numbers or dates, but was read as words because of values such as {value!r}. "
-        "Write 1234.5 and 2024-12-31, leave gaps empty, and fit again."
-        for name, value in odd.items()
+        "Write 1234.5 and 2024-12-31, leave missing values empty, and fit again."
+        for name, value in misfits.items()
         if value is not None
-    ] + [
-        f"Column {name!r} holds numbers such as {value}: they were read with a decimal point. If dots mark thousands, "
-        "write them without."
-        for name, value in data.dots.items()
     ]
 
 
 def _settings(classifier: Any) -> dict[str, Any]:
-    """What was set or left at its default, but for what is said elsewhere; and which backend was used."""
+    """The parameters, set or default, except for those that the summary has elsewhere; and the backend."""
     elsewhere = ("prior", "scenario", "random_state", "verbose", "n_jobs", "module", "estimator", "device")
-    found = {name: value for name, value in classifier.get_params(deep=False).items() if name not in elsewhere}
+    settings = {name: value for name, value in classifier.get_params(deep=False).items() if name not in elsewhere}
     if hasattr(classifier, "backend_"):
-        found["backend"] = classifier.backend_
-        found["trees"] = classifier.best_iteration_
+        settings["backend"] = classifier.backend_
+        settings["trees"] = classifier.best_iteration_
     if hasattr(classifier, "best_epoch_"):
-        found["best_epoch"] = classifier.best_epoch_
-    return found
+        settings["best_epoch"] = classifier.best_epoch_
+    return settings
 
 
-def _curves(model: Any) -> list[dict[str, Any]]:
-    """How training went, where a method has anything to show of it."""
+def _curves(model: Any) -> list[Curve]:
+    """Training curves, if the method has a history."""
     history = getattr(model, "history_", [])
     unit = "trees" if hasattr(model, "best_iteration_") else "epochs"
     best = getattr(model, "best_epoch_", None)
@@ -251,7 +205,7 @@ def _curves(model: Any) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Values as JSON has them: no numpy, no NaN."""
+    """Values that JSON can hold: no numpy, no NaN."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

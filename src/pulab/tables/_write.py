@@ -1,4 +1,4 @@
-"""Tables to files, piece by piece: whole files or none."""
+"""Write tables to files, piece by piece, all or nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,19 +14,19 @@ ENDINGS = (".csv", ".parquet", ".pq")
 
 
 def check_target(path: Path) -> None:
-    """Refuse a place where no table can be written, before any work is done for it."""
+    """Refuse a path that no table can be written to, before any work is done."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"scores go to a file that ends in .csv or .parquet, got {path}.")
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
-        raise InputError(f"--out must be a file in a folder that is there, got {path}.")
+        raise InputError(f"--out must be a file in a folder that exists, got {path}.")
 
 
 @contextmanager
 def table_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """Take frames to a file that appears under its name only when all of them are written."""
+    """Write frames to a file. It appears under its name when all of them are written."""
     check_target(path)
     target = path.resolve()
-    unfinished = target.with_name(f".{target.name}-{uuid4().hex[:8]}")  # a name that nobody else has
+    unfinished = target.with_name(f".{target.name}-{uuid4().hex[:8]}")
     try:
         with _csv(unfinished) if path.suffix.lower() == ".csv" else _parquet(unfinished) as write:
             yield write
@@ -43,7 +43,7 @@ def _csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 
 def flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns that a CSV file can hold; durations in seconds."""
+    """The columns that a CSV file can hold, with durations in seconds."""
     kept = [c for c in frame.columns if not frame[c].dtype.is_nested() and frame[c].dtype not in (pl.Binary, pl.Object)]
     return frame.select(
         pl.col(c).dt.total_seconds(fractional=True) if frame[c].dtype == pl.Duration else pl.col(c) for c in kept

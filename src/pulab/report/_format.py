@@ -1,4 +1,4 @@
-"""Numbers as a page prints them. What is no number (missing, NaN, without bounds) is a dash."""
+"""Numbers as a page prints them. A missing or infinite number is a dash."""
 
 import math
 from collections.abc import Callable
@@ -9,17 +9,17 @@ UNIT = "\N{NO-BREAK SPACE}%"
 
 
 def finite(value: Any) -> float | None:
-    """A number to print or to draw; None for whatever is none."""
+    """The value as a finite number, or None."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    # What is larger is a mistake, and its products would no longer be numbers.
+    # A larger number is a mistake, and its products could overflow.
     return number if math.isfinite(number) and abs(number) < 1e100 else None
 
 
 def limits(value: Any) -> Range | None:
-    """The two ends of an interval, in order; None where either is missing."""
+    """The two ends of an interval in order; None if one is missing."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         return None
     low, high = finite(value[0]), finite(value[1])
@@ -27,7 +27,7 @@ def limits(value: Any) -> Range | None:
 
 
 def percent(value: Any) -> str:
-    """A share, with more digits near 0 and 1, where they tell; never rounded to a certainty.
+    """A share in percent, with more digits near 0 and 1. It is never rounded to 0 or 100.
 
     >>> [percent(share).removesuffix(UNIT) for share in (0.213, 0.043, 0.004, 0.9987, 0.99999, 1, 1.3, None)]
     ['21', '4.3', '0.4', '99.9', '>99.9', '100', '130', '–']
@@ -51,7 +51,7 @@ def _hundredths(share: float) -> str:
 
 
 def count(value: Any) -> str:
-    """How many.
+    """A count.
 
     >>> count(48210)
     '48,210'
@@ -63,7 +63,7 @@ def count(value: Any) -> str:
 
 
 def about(value: Any) -> str:
-    """How many, as far as an estimate can tell: two digits.
+    """A count with two digits, for estimates.
 
     >>> about(9878), about(41.7)
     ('9,900', '42')
@@ -73,7 +73,7 @@ def about(value: Any) -> str:
 
 
 def decimal(value: Any, digits: int = 3) -> str:
-    """A number with about so many digits.
+    """A number with this many digits.
 
     >>> [decimal(number) for number in (0.9312, 3.4, 57.31, 1234.5, -0.25, 0.0004, 0.00001, 0)]
     ['0.931', '3.40', '57.3', '1,234', '−0.250', '0.0004', '1.0e−05', '0']
@@ -90,7 +90,7 @@ def decimal(value: Any, digits: int = 3) -> str:
 
 
 def span(value: Any, words: Callable[[Any], str] = percent) -> str:
-    """An interval; empty where there is none.
+    """An interval; empty if there is none.
 
     >>> span([0.17, 0.26]).removesuffix(UNIT), span([0.5, 1.25], decimal), span(None)
     ('17 to 26', '0.500 to 1.25', '')

@@ -1,0 +1,273 @@
+"""How the columns of a table are read. The kinds are decided in the fit, and scoring reads the same kinds."""
+
+import datetime
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from pulab.errors import InputError
+
+WORDS = (pl.String, pl.Categorical, pl.Enum)
+LEFT_OUT = "left out"
+
+# Numbers may be written as 1234.5, as 1.234,5 and as 1,234.5.
+COMMA, THOUSANDS = ",", "1,000"
+NUMBERS = {
+    COMMA: r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?(,\d+)?$",
+    THOUSANDS: r"^[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?$",
+}
+SURE_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y")
+DATES = (*SURE_DATES, "%m/%d/%Y", "%d/%m/%Y")
+CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?"
+TIME = rf"^{CLOCK}$"
+DATE_AND_TIME = (
+    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
+    rf"(?:[T ]{CLOCK})?\s*(?:Z|([+-][01]\d):?([0-5]\d))?$"
+)
+ALMOST_A_NUMBER = r"^\(?\s*[+-]?\s*([$€£]|EUR|USD|GBP|CHF)?\s*\d[\d., ]*\s*([%$€£]|EUR|USD|GBP|CHF)?\s*\)?$"  # $20, 5 %
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to learn from."""
+
+    name: str
+    kind: str  # "number", "boolean", "date", "time" or "text"
+    form: str = ""  # how text is written: a key of NUMBERS, or one of DATES; empty for the usual form
+
+
+class Kind(NamedTuple):
+    """How the values of a column are read and written; for a column that is left out, the reason."""
+
+    kind: str
+    form: str = ""
+    note: str = ""
+
+
+TYPED: dict[Any, str] = {pl.Boolean: "boolean", pl.Time: "time", pl.Date: "date", pl.Datetime: "date"}
+TYPED[pl.Duration] = "number"
+COUNTER = Kind(LEFT_OUT, note="it numbers the rows")
+
+
+# In the fit -----------------------------------------------------------------------------------------------------------
+
+
+def kind_of(values: pl.Series) -> Kind:
+    """How to read a column."""
+    dtype = values.dtype
+    if values.null_count() == len(values):
+        return Kind(LEFT_OUT, note="every value is missing")
+    if dtype not in WORDS and not dtype.is_numeric() and dtype.base_type() not in TYPED:
+        return Kind(LEFT_OUT, note=f"values of type {dtype} cannot be learned from")
+    if values.null_count() == 0 and values.n_unique() == 1:
+        return Kind(LEFT_OUT, note="every row has the same value")
+    if dtype in WORDS:
+        return _kind_of_text(values.cast(pl.String).str.strip_chars())
+    if dtype.is_numeric():
+        return COUNTER if _is_counter(values.cast(pl.Float64)) else Kind("number")
+    return Kind(TYPED[dtype.base_type()])
+
+
+def _kind_of_text(text: pl.Series) -> Kind:
+    few = text.drop_nulls().head(200)  # a few values exclude most forms, without reading the whole column
+    for kind, form in FORMS:
+        if not _is_all(few, kind, form) or not _is_all(text, kind, form):
+            continue
+        if form == COMMA and _is_all(text, kind, THOUSANDS):
+            break  # such as 1,234 in every row: either may be meant
+        return COUNTER if kind == "number" and _is_counter(_read(text, kind, form)) else Kind(kind, form)
+    if text.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
+        return Kind("boolean")
+    if _is_code(text) and not misfit(text):
+        return Kind(LEFT_OUT, note="another word in every row, as identifiers have")
+    return Kind("text")
+
+
+def _is_all(text: pl.Series, kind: str, form: str) -> bool:
+    return _read(text, kind, form).null_count() == text.null_count()
+
+
+def _is_counter(values: pl.Series) -> bool:
+    """Whether whole numbers count the rows: all are different, and they use nearly all of their range."""
+    if len(values) < 50 or values.null_count() or not values.is_finite().all() or (values != values.floor()).any():
+        return False
+    return values.n_unique() == len(values) and bool(int(values.max()) - int(values.min()) < 1.1 * len(values))  # type: ignore[arg-type]
+
+
+def _is_code(text: pl.Series) -> bool:
+    """Whether every row has another single word."""
+    words = text.drop_nulls()
+    return len(words) >= 50 and words.n_unique() == len(words) and not words.str.contains(r"\s").any()
+
+
+def misfit(values: pl.Series) -> str | None:
+    """In a column of words that looks like numbers or dates, a value that cannot be read as one; otherwise None."""
+    if values.dtype not in WORDS:
+        return None
+    words = values.cast(pl.String).drop_nulls().unique(maintain_order=True).str.strip_chars()
+    if len(words) < 3:
+        return None
+    numbers = words.cast(pl.Float64, strict=False)
+    if words.str.contains(ALMOST_A_NUMBER).sum() > 0.9 * len(words) and numbers.null_count():
+        return str(words.filter(numbers.is_null())[0])
+    for form in DATES:
+        dates = _dates(words, form)
+        if 0.9 * len(words) < dates.is_not_null().sum() < len(words):
+            return str(words.filter(dates.is_null())[0])
+    return None
+
+
+# In the fit and in scoring --------------------------------------------------------------------------------------------
+
+
+def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
+    """These columns, each read as its kind. Infinite numbers become missing."""
+    known = frame.columns
+    for column in columns:
+        check_column(column.name, known, where, "a feature that the model was trained on")
+    return pl.DataFrame([_as_kind(frame[column.name], column, where) for column in columns])
+
+
+def with_numbers(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
+    """The table with its number columns as numbers instead of text, except for codes such as 007."""
+    texts = [c for c in columns if c.kind == "number" and c.name in frame.columns and frame[c.name].dtype in WORDS]
+    numbers = [c for c in texts if not frame[c.name].cast(pl.String).str.contains(r"^\s*0\d").any()]
+    return frame.with_columns(map(_whole, conform(frame, numbers, where))) if numbers else frame
+
+
+def _whole(numbers: pl.Series) -> pl.Series:
+    """Integers if all are whole."""
+    is_whole = (numbers == numbers.floor()).all() and (numbers.abs() < 2**53).all()
+    return numbers.cast(pl.Int64) if is_whole else numbers
+
+
+def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
+    if values.dtype in WORDS:
+        values = values.cast(pl.String)
+        read = _text_as_kind(values, column)
+    else:
+        values = values.fill_nan(None) if values.dtype.is_float() else values
+        read = _typed_as_kind(values, column.kind)
+    unread = values.filter(read.is_null() & values.is_not_null())
+    if len(unread):
+        wanted = PLURAL.get(column.form, PLURAL[column.kind])
+        raise InputError(
+            f"column {column.name!r} of {where} must hold {wanted}, as in training, got {str(unread[0])!r}. "
+            "Correct it, or fit again with such values."
+        )
+    if column.kind == "number":
+        read = read.set(~read.is_finite(), None)
+    return read.alias(column.name)
+
+
+def _typed_as_kind(values: pl.Series, kind: str) -> pl.Series:
+    """Typed values as this kind. Values that cannot be read become missing."""
+    dtype = values.dtype
+    if not _may_hold(dtype, kind):  # polars would turn dates into numbers, and numbers into dates
+        return pl.Series([None] * len(values), dtype=pl.Float64)
+    if kind == "number":
+        return (values.dt.total_seconds(fractional=True) if dtype == pl.Duration else values).cast(pl.Float64)
+    if kind == "time":
+        return values.cast(pl.Time).cast(pl.Int64) / 1e9
+    if kind == "boolean":
+        number = values.cast(pl.Float64)
+        return number.set(~number.is_in([0.0, 1.0]), None).cast(pl.Boolean)
+    if kind == "text":
+        text = values.cast(pl.String)
+        return text.str.strip_suffix(".0") if dtype.is_float() else text
+    return values.cast(pl.Datetime("ms"))  # finer units do not reach the year 300,000
+
+
+def _may_hold(dtype: pl.DataType, kind: str) -> bool:
+    if dtype == pl.Null:
+        return True
+    if kind in ("number", "boolean"):
+        return dtype.is_numeric() or dtype == pl.Boolean or (kind == "number" and dtype == pl.Duration)
+    if kind == "text":
+        return not dtype.is_nested() and dtype not in (pl.Object, pl.Binary, pl.Duration)
+    return dtype == pl.Time if kind == "time" else dtype in (pl.Date, pl.Datetime)
+
+
+def _text_as_kind(text: pl.Series, column: Column) -> pl.Series:
+    """Text as this kind, each value for itself: other rows must not change how it is read.
+
+    A value must be written as in training. Dates may also be written in a form that has only one meaning.
+    """
+    if column.kind == "text":
+        return text
+    text = text.str.strip_chars()
+    read = _read(text, column.kind, column.form)
+    for form in SURE_DATES if column.kind == "date" else ():
+        if read.null_count() > text.null_count():
+            read = read.zip_with(read.is_not_null(), _dates(text, form))
+    return read
+
+
+def _read(text: pl.Series, kind: str, form: str) -> pl.Series:
+    """Text of one form. Values of another form become missing."""
+    if kind == "number":
+        return _numbers(text, form)
+    if kind == "time":
+        return _seconds(*text.str.extract_groups(TIME).struct.unnest())
+    if kind == "date":
+        return _dates(text, form or SURE_DATES[0])
+    return text.str.to_lowercase().replace_strict(BOOLEANS, default=None, return_dtype=pl.Boolean)
+
+
+def _numbers(text: pl.Series, form: str) -> pl.Series:
+    if form:
+        text = text.set(~text.str.contains(NUMBERS[form]), None)
+    if form == COMMA:
+        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    elif form == THOUSANDS:
+        text = text.str.replace_all(",", "", literal=True)
+    return text.cast(pl.Float64, strict=False)
+
+
+def _seconds(hours: pl.Series, minutes: pl.Series, seconds: pl.Series) -> pl.Series:
+    return 3600 * hours.cast(pl.Float64) + 60 * minutes.cast(pl.Float64) + seconds.cast(pl.Float64).fill_null(0)
+
+
+def _dates(text: pl.Series, form: str) -> pl.Series:
+    """Dates, with times if there are any. Those with a time zone are in UTC."""
+    day, *clock, zone_hours, zone_minutes = text.str.extract_groups(DATE_AND_TIME).struct.unnest()
+    minutes_ahead = 60 * zone_hours.cast(pl.Float64) + (zone_hours.str.head(1) + zone_minutes).cast(pl.Float64)
+    seconds = _seconds(*clock).fill_null(0) - 60 * minutes_ahead.fill_null(0)
+    milliseconds = (1000 * seconds).floor().cast(pl.Int64)
+    return day.str.to_date(form, strict=False).cast(pl.Datetime("ms")) + milliseconds.cast(pl.Duration("ms"))
+
+
+FORMS = [("number", ""), *(("number", form) for form in NUMBERS), ("time", ""), *(("date", form) for form in DATES)]
+PLURAL = {
+    "number": "numbers",
+    "boolean": "true or false",
+    "date": "dates",
+    "time": "times",
+    "text": "text",
+    COMMA: "numbers written as 1234,5",
+    THOUSANDS: "numbers written as 1,234.5",
+    **{form: f"dates written as {datetime.date(2024, 12, 31).strftime(form)}" for form in DATES},
+}
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False, "t": True, "f": False}
+
+
+# Names ----------------------------------------------------------------------------------------------------------------
+
+
+def check_column(name: str, known: Sequence[str], where: str, option: str) -> None:
+    """Refuse a column that does not exist, and suggest one with a similar name."""
+    if not isinstance(name, str):
+        raise InputError(f"{option} must be the name of a column, got {name!r}.")
+    if name not in known:
+        shown = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
+        raise InputError(f"{where} has no column {name!r} for {option}.{nearest(name, known) or f' It has: {shown}.'}")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """A question that suggests a similar name; empty if there is none."""
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -1,0 +1,110 @@
+"""The beginning of a fit: the table, its label and its columns."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pulab.errors import InputError
+from pulab.tables._columns import LEFT_OUT, Column, Kind, check_column, conform, kind_of, with_numbers
+from pulab.tables._features import Features, Single
+from pulab.tables._frame import name_of, read_table
+from pulab.tables._labels import LabelColumn, read_labels
+from pulab.tables._model import RESERVED
+
+DROPPED = Kind(LEFT_OUT, note="so it was asked for")
+
+
+class Request(NamedTuple):
+    """What the caller asked for, and when."""
+
+    method: str
+    prior: float | str
+    scenario: str
+    random_state: int
+    started: float
+
+
+class TableData(NamedTuple):
+    """A table that was read: its columns and their kinds, and which rows are labelled."""
+
+    name: str
+    frame: pl.DataFrame
+    columns: list[Column]
+    notes: dict[str, str]  # why a column was left out
+    label: LabelColumn
+    labelled: NDArray[np.bool_]
+    id: str | None
+
+    @property
+    def n_labelled(self) -> int:
+        """The number of labelled rows."""
+        return int(self.labelled.sum())
+
+    @property
+    def n_unlabeled(self) -> int:
+        """The number of unlabeled rows."""
+        return len(self.labelled) - self.n_labelled
+
+    @property
+    def counts(self) -> str:
+        """Both numbers as text."""
+        return f"{self.n_labelled:,} labelled, {self.n_unlabeled:,} unlabeled"
+
+
+def prepare(
+    source: Any, label: str, *, id: str | None = None, positive: Any = None, drop: Sequence[str] = ()
+) -> TableData:
+    """Read a table and decide how to read its columns."""
+    frame = read_table(source, id)
+    name = name_of(source)
+    check_column(label, frame.columns, name, "the label")
+    label_column, labelled = read_labels(frame[label], positive)
+    if id is not None:
+        _check_id(id, label, frame, name)
+    if isinstance(drop, str):
+        raise InputError(f"drop must be a list of columns, got {drop!r}. Pass [{drop!r}].")
+    for other in drop:
+        check_column(other, frame.columns, name, "the columns to drop")
+        if other in (label, id):
+            raise InputError(f"{other!r} is the label or the id, which no method learns from. Drop other columns.")
+    rest = [other for other in frame.columns if other not in (label, id)]
+    kinds = {other: DROPPED if other in drop else kind_of(frame[other]) for other in rest}
+    columns = [Column(other, kind.kind, kind.form) for other, kind in kinds.items() if kind.kind != LEFT_OUT]
+    notes = {other: kind.note for other, kind in kinds.items() if kind.kind == LEFT_OUT}
+    if not columns:
+        reasons = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
+        raise InputError(f"{name} has no column to learn from beside the label. {reasons}".rstrip(". ") + ".")
+    return TableData(name, with_numbers(frame, columns, name), columns, notes, label_column, labelled, id)
+
+
+def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> None:
+    if id == label:
+        raise InputError(f"{id!r} cannot be both the label and the id. Name two columns.")
+    check_column(id, frame.columns, table, "the id")
+    values = frame[id]
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object, pl.Duration):
+        raise InputError(f"ids must be text or numbers, but column {id!r} holds {values.dtype}. Name another (--id).")
+    n_nan = int(values.is_nan().sum()) if values.dtype.is_float() else 0
+    n_missing = values.null_count() + n_nan + int((values.cast(pl.String) == "").sum())
+    if n_missing:
+        raise InputError(f"{n_missing:,} rows have no id in column {id!r}. Fill them in, or fit without --id.")
+    if values.n_unique() < len(values):
+        copies = values.filter(values.is_duplicated())
+        raise InputError(
+            f"ids must be different, but {len(copies):,} rows of column {id!r} share theirs, such as {copies[0]!r}. "
+            "Remove the copies, or fit without --id."
+        )
+    if id in RESERVED:
+        raise InputError(f"the id column cannot be called {id!r}, like a column of the results. Rename it.")
+
+
+def learn_features(data: TableData, seed: int) -> tuple[Features, Single]:
+    """Features, fitted to P and then U: the embedding of texts depends on the order of the rows."""
+    order = np.concatenate([np.flatnonzero(data.labelled), np.flatnonzero(~data.labelled)])
+    features, ordered = Features.learn(conform(data.frame, data.columns, data.name)[order], data.columns, seed)
+    numbers = np.empty_like(ordered)
+    numbers[order] = ordered
+    return features, numbers
