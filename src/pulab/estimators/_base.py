@@ -142,49 +142,44 @@ class BasePUClassifier(PUClassifier):
 
     _docs = SHARED_DOCS
 
-    # Whether the method has a parameter `prior`, and so an attribute `prior_`.
-    _needs_prior = True
-
     # False for supervised and naive methods: their second stream holds the rows that are not P, in both scenarios.
     _u_is_population = True
 
     # The number of trainings in a fit.
     _n_trainings = 1
 
-    prior: float | str | None
-    scenario: str
-    module: ModuleLike
-    epochs: int | None
-    optimizer: str
-    lr: float
-    lr_schedule: str
-    lr_milestones: Sequence[int]
-    lr_warmup: float
-    weight_decay: float
-    augment: str | Augment | None
-    batch_size_u: int | None
-    batch_size_p: int | None
-    validation_fraction: float
-    dtype: str | torch.dtype
-    device: str | torch.device
-    random_state: Any
-    verbose: int
-
-    def _assign(self, arguments: dict[str, Any]) -> None:
-        """Set the parameters of a constructor. Constructors do nothing else."""
-        for name in self._get_param_names():
-            setattr(self, name, arguments[name])
+    # The parameters that all network methods share.
+    scenario: str = "case-control"
+    module: ModuleLike = None
+    epochs: int | None = None
+    optimizer: str = "amsgrad"
+    lr: float = 1e-3
+    lr_schedule: str = "constant"
+    lr_milestones: Sequence[int] = ()
+    lr_warmup: float = 0.0
+    weight_decay: float = 1e-4
+    augment: str | Augment | None = None
+    batch_size_u: int | None = None
+    batch_size_p: int | None = None
+    validation_fraction: float = 0.2
+    dtype: str | torch.dtype = "float32"
+    device: str | torch.device = "auto"
+    random_state: Any = None
+    verbose: int = 0
 
     # The parts that a method writes ----------------------------------------------------------------------------
 
-    # The objective of the loop. A method of two stages (PUbN) overrides `_stages` instead.
-    _objective: Callable[[Task, Schedule], Objective]
+    def _objective(self, task: Task, schedule: Schedule) -> Objective:
+        """The objective of the loop. A method of two stages (PUbN) overrides :meth:`_stages` instead."""
+        raise TypeError(f"{type(self).__name__} must define _objective or _stages.")
 
     def _check_params(self) -> None:
         """Raise an error for invalid hyper-parameters of the method."""
 
-    def _resolve_prior(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
-        return resolve_prior(self.prior, X, positive, self.scenario, seed)
+    def _resolve_prior(
+        self, prior: Any, X: Any, positive: NDArray[np.bool_], seed: int
+    ) -> tuple[float, tuple[float, float]]:
+        return resolve_prior(prior, X, positive, self.scenario, seed)
 
     # scikit-learn's contract -----------------------------------------------------------------------------------
 
@@ -247,8 +242,11 @@ class BasePUClassifier(PUClassifier):
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
         seeds = Seeds(draw_seed(self.random_state))
-        if self._needs_prior:
-            self.prior_, self.prior_interval_ = self._resolve_prior(X, labels.positive, seeds["prior"])
+        parameters = self.get_params(deep=False)
+        prior = math.nan
+        if "prior" in parameters:
+            prior, interval = self._resolve_prior(parameters["prior"], X, labels.positive, seeds["prior"])
+            self.prior_, self.prior_interval_ = prior, interval
         self.device_ = device
 
         # P and U are separated before any arithmetic, so the order in which their rows are mixed has no influence.
@@ -274,7 +272,7 @@ class BasePUClassifier(PUClassifier):
         elif len(p_val):
             validation = make_streams(rows, self._stream_rows(p_val, u_val), device)
         return Task(
-            prior=self.prior_ if self._needs_prior else math.nan,
+            prior=prior,
             streams=make_streams(rows, stream_rows, device),
             validation=validation,
             positive=labels.positive,

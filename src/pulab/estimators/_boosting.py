@@ -104,36 +104,16 @@ class NNPUBoostingClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        backend: str = "auto",
-        n_estimators: int = 200,
-        learning_rate: float = 0.1,
-        num_leaves: int = 31,
-        min_child_samples: int = 20,
-        early_stopping: int | None = 30,
-        beta: float = 0.0,
-        gamma: float = 1.0,
-        validation_fraction: float = 0.2,
-        n_jobs: int = -1,
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.backend = backend
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.early_stopping = early_stopping
-        self.beta = beta
-        self.gamma = gamma
-        self.validation_fraction = validation_fraction
-        self.n_jobs = n_jobs
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    backend: str = "auto"
+    n_estimators: int = 200
+    learning_rate: float = 0.1
+    num_leaves: int = 31
+    min_child_samples: int = 20
+    early_stopping: int | None = 30
+    beta: float = 0.0
+    gamma: float = 1.0
+    validation_fraction: float = 0.2
+    n_jobs: int = -1
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         self._check_params()

@@ -49,9 +49,9 @@ class TablePUClassifier(PUClassifier):
     A method implements ``_learn`` and ``_score``. A row is called positive if its probability exceeds one half.
     """
 
-    prior: float | str | None
-    scenario: str
-    random_state: Any
+    prior: float | str | None = None
+    scenario: str = "case-control"
+    random_state: Any = None
 
     _docs = SHARED_DOCS
 

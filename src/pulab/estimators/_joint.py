@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pulab._validation import check_choice, check_number
 from pulab.errors import warn
-from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
+from pulab.estimators._base import BasePUClassifier, Task
 from pulab.losses import LOSSES, joint_terms, nnpu_risk
-from pulab.training import Augment, Batch, LabelRing, Objective, Schedule, Step, Trained, predict_logits
+from pulab.training import Batch, LabelRing, Objective, Schedule, Step, Trained, predict_logits
 
 INITS = ("prior", "negative", "random")
 N_BINS = 20
@@ -117,44 +117,15 @@ class JointPUClassifier(BasePUClassifier):
     True
     """
 
-    init: str
-    lambda_init: float
-    alpha: float
-    beta: float
-    r: int
-    e_start: int | None
-    positive_loss: str
-
-    def __init__(
-        self,
-        *,
-        prior: float | str | None = None,
-        init: str = "prior",
-        lambda_init: float = 10.0,
-        alpha: float = 20.0,
-        beta: float = 2.0,
-        r: int = 10,
-        e_start: int | None = None,
-        positive_loss: str = "sigmoid",
-        scenario: str = "case-control",
-        module: ModuleLike = None,
-        epochs: int | None = None,
-        optimizer: str = "amsgrad",
-        lr: float = 2e-3,
-        lr_schedule: str = "constant",
-        lr_milestones: Sequence[int] = (),
-        lr_warmup: float = 0.0,
-        weight_decay: float = 1e-4,
-        augment: str | Augment | None = None,
-        batch_size_u: int | None = None,
-        batch_size_p: int | None = None,
-        validation_fraction: float = 0.2,
-        dtype: str | torch.dtype = "float32",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._assign(locals())
+    prior: float | str | None = None
+    init: str = "prior"
+    lambda_init: float = 10.0
+    alpha: float = 20.0
+    beta: float = 2.0
+    r: int = 10
+    e_start: int | None = None
+    positive_loss: str = "sigmoid"
+    lr: float = 2e-3
 
     def _check_params(self) -> None:
         check_choice("init", self.init, INITS)

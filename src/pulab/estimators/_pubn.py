@@ -1,6 +1,6 @@
 """PUbN: learn which rows look like labelled ones, then take the others for weighted negatives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pulab._validation import check_number, check_rows, hold_out
 from pulab.errors import InputError, warn
-from pulab.estimators._base import BasePUClassifier, ModuleLike, Stages, Task, make_streams
+from pulab.estimators._base import BasePUClassifier, Stages, Task, make_streams
 from pulab.losses import (
     logistic_loss,
     nnpu_risk,
@@ -21,7 +21,7 @@ from pulab.losses import (
     pubn_unlabeled,
     upu_risk,
 )
-from pulab.training import Augment, Batch, Objective, Step, predict_logits
+from pulab.training import Batch, Objective, Step, predict_logits
 
 
 class SigmaObjective(Objective):
@@ -109,36 +109,10 @@ class PUbNClassifier(BasePUClassifier):
 
     _n_trainings = 2
 
-    tau: float
-    rho: float | None
-    lr_sigma: float | None
-
-    def __init__(
-        self,
-        *,
-        prior: float | str | None = None,
-        tau: float = 0.9,
-        rho: float | None = None,
-        lr_sigma: float | None = None,
-        scenario: str = "case-control",
-        module: ModuleLike = None,
-        epochs: int | None = None,
-        optimizer: str = "amsgrad",
-        lr: float = 1e-3,
-        lr_schedule: str = "constant",
-        lr_milestones: Sequence[int] = (),
-        lr_warmup: float = 0.0,
-        weight_decay: float = 1e-4,
-        augment: str | Augment | None = None,
-        batch_size_u: int | None = None,
-        batch_size_p: int | None = None,
-        validation_fraction: float = 0.2,
-        dtype: str | torch.dtype = "float32",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._assign(locals())
+    prior: float | str | None = None
+    tau: float = 0.9
+    rho: float | None = None
+    lr_sigma: float | None = None
 
     def _check_params(self) -> None:
         check_number("tau", self.tau, low=0, high=1, ends="(]")

@@ -1,17 +1,16 @@
 """Methods that minimise a risk: the supervised oracle, the naive baseline, uPU and nnPU."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from pulab._validation import check_choice, check_number, check_prior
-from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
+from pulab.estimators._base import BasePUClassifier, Task
 from pulab.losses import LOSSES, Risk, nnpu_risk, pn_risk, upu_risk
-from pulab.training import Augment, Batch, Objective, Schedule, Step
+from pulab.training import Batch, Objective, Schedule, Step
 
 RiskFunction = Callable[..., Risk]
 
@@ -67,32 +66,8 @@ class UPUClassifier(BasePUClassifier):
     True
     """
 
-    loss: str
-
-    def __init__(
-        self,
-        *,
-        prior: float | str | None = None,
-        loss: str = "sigmoid",
-        scenario: str = "case-control",
-        module: ModuleLike = None,
-        epochs: int | None = None,
-        optimizer: str = "amsgrad",
-        lr: float = 1e-3,
-        lr_schedule: str = "constant",
-        lr_milestones: Sequence[int] = (),
-        lr_warmup: float = 0.0,
-        weight_decay: float = 1e-4,
-        augment: str | Augment | None = None,
-        batch_size_u: int | None = None,
-        batch_size_p: int | None = None,
-        validation_fraction: float = 0.2,
-        dtype: str | torch.dtype = "float32",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._assign(locals())
+    prior: float | str | None = None
+    loss: str = "sigmoid"
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
@@ -132,36 +107,10 @@ class NNPUClassifier(BasePUClassifier):
     True
     """
 
-    loss: str
-    beta: float
-    gamma: float
-
-    def __init__(
-        self,
-        *,
-        prior: float | str | None = None,
-        loss: str = "sigmoid",
-        beta: float = 0.0,
-        gamma: float = 1.0,
-        scenario: str = "case-control",
-        module: ModuleLike = None,
-        epochs: int | None = None,
-        optimizer: str = "amsgrad",
-        lr: float = 1e-3,
-        lr_schedule: str = "constant",
-        lr_milestones: Sequence[int] = (),
-        lr_warmup: float = 0.0,
-        weight_decay: float = 1e-4,
-        augment: str | Augment | None = None,
-        batch_size_u: int | None = None,
-        batch_size_p: int | None = None,
-        validation_fraction: float = 0.2,
-        dtype: str | torch.dtype = "float32",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._assign(locals())
+    prior: float | str | None = None
+    loss: str = "sigmoid"
+    beta: float = 0.0
+    gamma: float = 1.0
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
@@ -199,39 +148,17 @@ class PNClassifier(BasePUClassifier):
 
     _u_is_population = False  # y is the truth: a row that is not positive is negative, in both scenarios
 
-    loss: str
-
-    def __init__(
-        self,
-        *,
-        prior: float | str | None = None,
-        loss: str = "logistic",
-        scenario: str = "case-control",
-        module: ModuleLike = None,
-        epochs: int | None = None,
-        optimizer: str = "amsgrad",
-        lr: float = 1e-3,
-        lr_schedule: str = "constant",
-        lr_milestones: Sequence[int] = (),
-        lr_warmup: float = 0.0,
-        weight_decay: float = 1e-4,
-        augment: str | Augment | None = None,
-        batch_size_u: int | None = None,
-        batch_size_p: int | None = None,
-        validation_fraction: float = 0.2,
-        dtype: str | torch.dtype = "float32",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._assign(locals())
+    prior: float | str | None = None
+    loss: str = "logistic"
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
 
-    def _resolve_prior(self, X: Any, positive: NDArray[np.bool_], seed: int) -> tuple[float, tuple[float, float]]:
-        by_labels = self.prior is None or self.prior == "estimate"
-        share = float(positive.mean()) if by_labels else check_prior(self.prior)
+    def _resolve_prior(
+        self, prior: Any, X: Any, positive: NDArray[np.bool_], seed: int
+    ) -> tuple[float, tuple[float, float]]:
+        by_labels = prior is None or prior == "estimate"
+        share = float(positive.mean()) if by_labels else check_prior(prior)
         return share, (share, share)
 
     def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:

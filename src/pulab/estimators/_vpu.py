@@ -1,7 +1,7 @@
 """VPU: a variational bound in the place of the class prior, and mixup of P and U."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pulab._validation import AnyArray, check_number
-from pulab.estimators._base import BasePUClassifier, ModuleLike, Task
+from pulab.estimators._base import BasePUClassifier, Task
 from pulab.losses import vpu_risk
-from pulab.training import Augment, Batch, Objective, Schedule, Step, Trained, predict_logits
+from pulab.training import Batch, Objective, Schedule, Step, Trained, predict_logits
 
 
 class VPUObjective(Objective):
@@ -29,9 +29,7 @@ class VPUObjective(Objective):
         p, u = batch.inputs["p"], batch.inputs["u"]
         partner = batch.random.integers(p.shape[1], u.shape[1])
         share = batch.random.beta(self.numbers["alpha"], self.numbers["alpha"], 1)
-        partners = torch.stack([rows[index] for rows, index in zip(p, partner, strict=True)])
-        weight = share.view(-1, *(1,) * (u.ndim - 1))
-        mixed = weight * u + (1 - weight) * partners
+        mixed = mix(u, pick(p, partner), share)
         log_label = torch.logaddexp(share.log() + log_phi_u, (-share).log1p().expand_as(log_phi_u))
         log_phi = logsigmoid(batch.logits({"mixed": mixed})["mixed"])
         return (log_label - log_phi).square().mean(-1)
@@ -77,35 +75,8 @@ class VPUClassifier(BasePUClassifier):
     True
     """
 
-    _needs_prior = False
-
-    mixup_weight: float
-    mixup_alpha: float
-
-    def __init__(
-        self,
-        *,
-        mixup_weight: float = 0.3,
-        mixup_alpha: float = 0.3,
-        scenario: str = "case-control",
-        module: ModuleLike = None,
-        epochs: int | None = None,
-        optimizer: str = "amsgrad",
-        lr: float = 1e-3,
-        lr_schedule: str = "constant",
-        lr_milestones: Sequence[int] = (),
-        lr_warmup: float = 0.0,
-        weight_decay: float = 1e-4,
-        augment: str | Augment | None = None,
-        batch_size_u: int | None = None,
-        batch_size_p: int | None = None,
-        validation_fraction: float = 0.2,
-        dtype: str | torch.dtype = "float32",
-        device: str | torch.device = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self._assign(locals())
+    mixup_weight: float = 0.3
+    mixup_alpha: float = 0.3
 
     def _check_params(self) -> None:
         check_number("mixup_weight", self.mixup_weight, low=0)

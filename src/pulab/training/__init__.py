@@ -14,7 +14,7 @@ from pulab.training.loop import (
 )
 from pulab.training.memory import LabelRing
 from pulab.training.model import has_gradient_hooks, use_channels_last
-from pulab.training.objective import Batch, Objective, Step
+from pulab.training.objective import Batch, Objective, Step, mix, pick
 from pulab.training.optimizers import OPTIMIZERS
 from pulab.training.random_source import RandomSource
 from pulab.training.schedule import LR_SCHEDULES, Schedule
@@ -41,6 +41,8 @@ __all__ = [
     "can_stack",
     "has_gradient_hooks",
     "ignore",
+    "mix",
+    "pick",
     "predict_logits",
     "run_in_step",
     "train",

@@ -78,6 +78,17 @@ class Batch:
         return logits
 
 
+def pick(x: Tensor, index: Tensor) -> Tensor:
+    """The rows of ``x`` at an index per model: from (models, n, …) and (models, m) to (models, m, …)."""
+    return x[torch.arange(len(x), device=x.device)[:, None], index]
+
+
+def mix(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
+    """``share · a + (1 − share) · b``, for shares of shape (models, 1) or (models, rows)."""
+    share = share.view(*share.shape, *(1,) * (a.ndim - share.ndim))
+    return share * a + (1 - share) * b
+
+
 class Objective(ABC):
     """What a method adds to the loop. A method must write :meth:`step` and :meth:`validation_risk`.
 
