@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 from pulab._validation import AnyArray, check_number
 from pulab.estimators._base import BasePUClassifier, Task
 from pulab.losses import vpu_risk
-from pulab.training import Batch, Objective, Schedule, Step, Trained, predict_logits
+from pulab.training import Batch, Objective, Schedule, Step, Trained, mix, pick, predict_logits
 
 
 class VPUObjective(Objective):
