@@ -1,11 +1,14 @@
 """Methods that the loop must be able to hold: mixup, two views, a mean teacher, memory, a hook after the step."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
@@ -288,3 +291,22 @@ def test_augmented_fits_repeat_and_validate_on_plain_rows(augment: Any) -> None:
     g = torch.from_numpy(scores[0])
     risk = nnpu_risk(g[s == 1], g[s == 0], 0.3).value.item()
     assert min(record["val_risk"] for record in clfs[0].history_) == pytest.approx(risk)
+
+
+def test_the_methods_of_the_guide_learn_alone_and_in_a_fleet() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(block, names)
+    data = Blobs("case-control")
+    shared = {"prior": 0.4, "epochs": 10, "device": "cpu", "dtype": "float64", "module": dropping_net}
+    clfs = [names["MixupPUClassifier"](mixup_weight=i, random_state=i, **shared) for i in range(2)]
+    fit_tasks(clfs, [clf._prepare(data.X, data.s) for clf in clfs], batched=True)
+    for clf in clfs:
+        assert clf.score(data.X, data.y_true) > 0.9
+        alone = clone(clf).fit(data.X, data.s)
+        assert np.abs(alone.decision_function(data.X) - clf.decision_function(data.X)).max() < 1e-9
+    images = np.repeat(data.X.mean(axis=1), 64).reshape(-1, 1, 8, 8) + 0.1 * data.X[:, :1, None, None]
+    net = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 1))  # noqa: E731
+    clf = names["TeacherPUClassifier"](**(shared | {"module": net}), lr=0.01, random_state=0).fit(images, data.s)
+    assert clf.score(images, data.y_true) > 0.9
