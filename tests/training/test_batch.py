@@ -48,7 +48,7 @@ class TwoViews(Objective):
         self.memory["steps"] += 1
 
     def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
-        return {"seen": self.memory["seen"].mean(-1)}
+        return {"seen": self.memory["seen"].mean(-1), "steps": self.memory["steps"][:, 0]}
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         return nnpu_risk(g["p"], g["u"], self.numbers["prior"]).value
@@ -186,6 +186,7 @@ def test_the_teacher_is_the_mean_of_the_model_and_the_one_that_is_kept() -> None
 def test_the_teacher_is_the_one_that_is_validated() -> None:
     data = Blobs("case-control")
     clf = fleet()[0].fit(data.X, data.s, X_val=data.X, y_val=data.s)
+    assert [record["steps"] for record in clf.history_] == [13, 26, 39, 52]  # the hook after every step
     g = torch.from_numpy(clf.decision_function(data.X))
     p = torch.from_numpy(data.s == 1)
     risk = nnpu_risk(g[p], g[~p], 0.3).value.item()
