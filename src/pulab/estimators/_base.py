@@ -68,6 +68,10 @@ class Task:
     device: torch.device
     dtype: torch.dtype
 
+    def per_row(self, value: float) -> Tensor:
+        """A memory of the rows of U for an objective: this value for each row, with a line per model, here one."""
+        return torch.full((1, len(self.streams["u"])), value, dtype=self.dtype, device=self.device)
+
     def numbers(self, **values: float) -> dict[str, Tensor]:
         """Hyper-parameters that may differ between the models of a fleet, as tensors with one value."""
         return {name: torch.tensor([value], dtype=self.dtype, device=self.device) for name, value in values.items()}

@@ -27,15 +27,15 @@ class JointObjective(Objective):
     def __init__(
         self, labels: LabelRing, numbers: Mapping[str, Tensor], epochs: int, e_start: int, positive_loss: str
     ) -> None:
-        super().__init__(epochs, e_start, positive_loss, labels.r, **numbers)
-        self.labels = labels
+        super().__init__(**numbers)
+        self.labels, self._r = labels, labels.r
         self._epochs, self._e_start, self._positive_loss = epochs, e_start, positive_loss
-        self._lambda = numbers["lambda_init"].clone()  # changed in place each epoch, so that a recorded step sees it
+        self.memory["lambda"] = numbers["lambda_init"].clone()
 
     def begin_epoch(self, epoch: int) -> None:
         first, last = self.numbers["lambda_init"], self.numbers["lambda_final"]
         left = (self._epochs - epoch) / (self._epochs - 1) if self._epochs > 1 else 0.0
-        self._lambda.copy_(left * (first - last) + last)
+        self.memory["lambda"].copy_(left * (first - last) + last)
 
     def step(self, batch: Batch) -> Step:
         g, rows, n = batch.logits(), batch.positions["u"], self.numbers
@@ -43,14 +43,16 @@ class JointObjective(Objective):
         self.labels.remember(rows, torch.sigmoid(g["u"].detach()))
         y_u = self.labels.current.gather(1, rows)
         terms = joint_terms(g["p"], g["u"], y_u, n["prior"], LOSSES[self._positive_loss])
-        loss = self._lambda * terms.positive + terms.kl + n["alpha"] * terms.prior_kl + n["beta"] * terms.entropy
+        loss = (
+            self.memory["lambda"] * terms.positive + terms.kl + n["alpha"] * terms.prior_kl + n["beta"] * terms.entropy
+        )
         return Step(loss, {"loss": loss, **terms._asdict()})
 
     def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
         self.labels.end_epoch(epoch, update=epoch >= self._e_start)
         bins = (self.labels.current * N_BINS).long().clamp_(0, N_BINS - 1)
         counts = torch.zeros((len(bins), N_BINS), dtype=torch.long, device=bins.device)
-        return {"lambda": self._lambda, "label_histogram": counts.scatter_add_(1, bins, torch.ones_like(bins))}
+        return {"lambda": self.memory["lambda"], "label_histogram": counts.scatter_add_(1, bins, torch.ones_like(bins))}
 
     def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
         return nnpu_risk(g["p"], g["u"], self.numbers["prior"]).value
@@ -58,14 +60,14 @@ class JointObjective(Objective):
     def stack(self, others: Sequence[Self]) -> Self:
         stacked = super().stack(others)
         stacked.labels = LabelRing.stack([self.labels, *(other.labels for other in others)])
-        stacked._lambda = stacked.numbers["lambda_init"].clone()
         return stacked
 
     def state_dict(self) -> dict[str, Any]:
-        return self.labels.state_dict()
+        return {**super().state_dict(), "labels": self.labels.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.labels.load_state_dict(state)
+        super().load_state_dict(state)
+        self.labels.load_state_dict(state["labels"])
 
 
 class JointPUClassifier(BasePUClassifier):

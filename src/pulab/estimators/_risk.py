@@ -22,7 +22,7 @@ class RiskObjective(Objective):
     """
 
     def __init__(self, risk: RiskFunction, loss: str, numbers: Mapping[str, Tensor]) -> None:
-        super().__init__(risk, loss, **numbers)
+        super().__init__(**numbers)
         self._risk, self._loss = risk, LOSSES[loss]
 
     def step(self, batch: Batch) -> Step:
@@ -72,7 +72,7 @@ class UPUClassifier(BasePUClassifier):
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
 
-    def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
+    def _objective(self, task: Task, schedule: Schedule) -> Objective:
         return RiskObjective(upu_risk, self.loss, task.numbers(prior=task.prior))
 
 
@@ -117,7 +117,7 @@ class NNPUClassifier(BasePUClassifier):
         check_number("beta", self.beta, low=0)
         check_number("gamma", self.gamma, low=0, high=1)
 
-    def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
+    def _objective(self, task: Task, schedule: Schedule) -> Objective:
         return RiskObjective(nnpu_risk, self.loss, task.numbers(prior=task.prior, beta=self.beta, gamma=self.gamma))
 
 
@@ -161,7 +161,7 @@ class PNClassifier(BasePUClassifier):
         share = float(positive.mean()) if by_labels else check_prior(prior)
         return share, (share, share)
 
-    def _objective(self, task: Task, schedule: Schedule) -> RiskObjective:
+    def _objective(self, task: Task, schedule: Schedule) -> Objective:
         return RiskObjective(pn_risk, self.loss, task.numbers(prior=task.prior))
 
 

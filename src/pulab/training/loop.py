@@ -1,15 +1,19 @@
 """The training loop. There is one loop for all methods, for one model and for many."""
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from inspect import getfile
+from traceback import extract_tb
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from pulab import losses
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
 from pulab.errors import InputError, PulabError, in_one_line
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
@@ -85,6 +89,10 @@ class Training:
             name: value.to(self.device, dtype if value.is_floating_point() else value.dtype)
             for name, value in objective.memory.items()
         }
+        if any(value.shape[:1] != (len(jobs),) for value in objective.memory.values()):
+            raise InputError(
+                f"the memory of {type(objective).__name__} must have a line per model: shape (1, …) for one."
+            )
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
@@ -171,7 +179,8 @@ class Training:
         """
         epoch, steps = self.epoch + 1, self._steps_per_epoch
         self._plan_rates()
-        self.objective.begin_epoch(epoch)
+        if not self._terms:  # an epoch that is resumed has begun before
+            self.objective.begin_epoch(epoch)
         self.model.train(True)
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
         # A generator per epoch, seeded by its number: resuming needs no random state.
@@ -198,7 +207,7 @@ class Training:
         """Validate, write the history, keep the best. Here the host waits for the device, once an epoch."""
         self._seed_own_draws()
         self.epoch += 1
-        extra = {name: value.tolist() for name, value in self.objective.end_epoch(self.epoch).items()}
+        extra = {name: value.tolist() for name, value in self._lines("end_epoch", self.objective.end_epoch(self.epoch))}
         risks = self._validation_risks()
         records = self._summaries()
         for i, (record, history) in enumerate(zip(records, self.histories, strict=True)):
@@ -216,21 +225,34 @@ class Training:
 
     def _first_step(self, positions: Positions) -> Tensor:
         """The first step, with clear errors for a module, an objective or an ``augment`` that cannot be used."""
+        memory = dict(self.objective.memory)
         try:
             terms = self._take_step(positions)
         except (PulabError, MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
-            reason = in_one_line(error)
-            ours = self.jobs[0].augment is None and type(self.objective).__module__.startswith("pulab.")
-            what = "the module" if ours else "the module, augment or the objective"
-            raise InputError(f"{self.jobs[0].owner}{what} fails in training: {reason}.") from error
+            where, reason = self._culprit(error), f"{type(error).__name__}: {in_one_line(error)}"
+            raise InputError(f"{self.jobs[0].owner}{where} fails in training: {reason}.") from error
+        replaced = [n for n, value in self.objective.memory.items() if value.requires_grad or value is not memory[n]]
+        if replaced:
+            raise InputError(
+                f"{type(self.objective).__name__} must change memory[{replaced[0]!r}] in place and without a gradient: "
+                "use copy_ or scatter_, and detach what you store."
+            )
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
                 f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it holds a function "
                 "that reaches back to the module, a copy still reaches the original: write it as a method."
             )
         return terms
+
+    def _culprit(self, error: Exception) -> str:
+        """Whose code raised an error, by the last line of Python that ran."""
+        file = extract_tb(error.__traceback__)[-1].filename
+        augment = self.jobs[0].augment
+        if file in (getfile(type(self.objective)), losses.__file__):
+            return f"{type(self.objective).__name__}.step"
+        return "augment" if augment is not None and file == getfile(inspect.unwrap(augment)) else "the module"
 
     @property
     def _steps_per_epoch(self) -> int:
@@ -276,7 +298,9 @@ class Training:
         step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
         self._optimizer.step()
         if self.objective.teacher_decay is not None:
-            self.model.move_teacher(self.objective.teacher_decay)
+            # At first the plain mean of all steps: a short training's teacher would be little but its initial weights.
+            towards = (1 / (1 + self._random.steps.double())).clamp_min(1 - self.objective.teacher_decay)
+            self.model.move_teacher(towards)
         self.objective.end_step(batch)
         self.model.end_step()
         self._random.end_step()
@@ -286,12 +310,21 @@ class Training:
         return torch.stack([value.detach() for value in terms.values()])
 
     def _checked(self, step: Step) -> Step:
-        wrong = [n for n, v in {"objective": step.objective, **step.terms}.items() if v.shape != (len(self.jobs),)]
-        if "loss" not in step.terms or wrong:
-            name = type(self.objective).__name__
-            problem = f"{wrong[0]!r} has another shape" if wrong else "its terms have no 'loss'"
-            raise InputError(f"{name}.step must return a value per model, shape ({len(self.jobs)},): {problem}.")
+        if not isinstance(step, Step) or "loss" not in step.terms:
+            raise InputError(f"{type(self.objective).__name__}.step must return a Step whose terms hold 'loss'.")
+        self._lines("step", {"objective": step.objective, **step.terms})
         return step
+
+    def _lines(self, function: str, values: Mapping[str, Tensor] | None) -> list[tuple[str, Tensor]]:
+        """What a function of the objective returned, checked: tensors with a line per model."""
+        for name, value in (values or {}).items():
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            if not isinstance(value, Tensor) or value.shape[:1] != (len(self.jobs),):
+                raise InputError(
+                    f"{type(self.objective).__name__}.{function} must return a value per model, shape "
+                    f"({len(self.jobs)},), but {name} is {shape}. Take means over the last axis, mean(-1)."
+                )
+        return list((values or {}).items())
 
     def _batch(self, positions: Positions) -> Batch:
         originals = {name: self.streams[name][rows] for name, rows in positions.items()}
@@ -336,8 +369,8 @@ class Training:
         autocast_to, teacher = self.schedule.autocast, bool(self.model.teacher)
         g = {name: predict_stream(self.model, s, autocast_to, teacher) for name, s in self.validation.items()}
         with torch.no_grad():
-            risks: list[float] = self.objective.validation_risk(g).tolist()
-        return risks
+            ((_, risks),) = self._lines("validation_risk", {"its result": self.objective.validation_risk(g)})
+        return [float(risk) for risk in risks.tolist()]
 
     def _keep_best(self, risks: list[float] | None) -> None:
         # A NaN risk never wins. Some epoch must be kept, so the first one is, until a better one comes.

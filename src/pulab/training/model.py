@@ -76,11 +76,11 @@ class Model:
         self.teacher = {name: value.clone() for name, value in self.state().items() if value.is_floating_point()}
 
     @torch.no_grad()
-    def move_teacher(self, decay: float) -> None:
-        """One step of the exponential mean of weights and buffers."""
+    def move_teacher(self, share: Tensor) -> None:
+        """Move the mean of weights and buffers by this share towards the model."""
         state = self.state()
         for name, value in self.teacher.items():
-            value.lerp_(state[name], 1 - decay)
+            value.lerp_(state[name], share.to(value.dtype))
 
     def state_dict(self) -> dict[str, Any]:
         """Weights as they stand, those of the teacher and those of the best epoch."""

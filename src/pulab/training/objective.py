@@ -3,11 +3,13 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from pulab.errors import InputError
 from pulab.training.random_source import RandomSource
 
 Inputs = Mapping[str, Tensor]
@@ -92,16 +94,15 @@ def mix(a: Tensor, b: Tensor, share: Tensor) -> Tensor:
 class Objective(ABC):
     """What a method adds to the loop. A method must write :meth:`step` and :meth:`validation_risk`.
 
-    Models that are trained together go through one objective, so every tensor here has a line per model: a batch's
-    tensors, the numbers below, the results.
+    Models that are trained together go through one objective, so every tensor has a line per model: a batch's tensors,
+    the numbers and the memory below, the results. Models whose objectives differ in any other plain attribute, such as
+    the name of a loss, are never trained as one.
 
     Parameters
     ----------
-    *kind : hashable
-        What objectives must have in common to be trained as one, such as the name of a loss.
     **numbers : Tensor
-        Hyper-parameters that may differ from model to model, with a value per model: ``task.numbers(prior=…)`` makes
-        them. They are in ``self.numbers``.
+        Hyper-parameters that may differ from model to model, of shape (models,): ``task.numbers(prior=…)`` makes them.
+        They are in ``self.numbers``.
 
     Attributes
     ----------
@@ -111,18 +112,27 @@ class Objective(ABC):
         them with the training.
     teacher_decay : float or None
         If set, the loop keeps a mean teacher: ``teacher = decay · teacher + (1 − decay) · model`` after every step, for
-        weights and buffers. The teacher is then the one that is validated and kept.
+        weights and buffers. In the first steps it is the plain mean of all models so far, so that it does not lag. The
+        teacher is the one that is validated and kept. It passes in training mode, as the model does.
     """
 
     teacher_decay: float | None = None
 
-    def __init__(self, *kind: Hashable, **numbers: Tensor) -> None:
-        self.kind: Hashable = kind
+    def __init__(self, **numbers: Tensor) -> None:
+        wrong = [name for name, value in numbers.items() if not isinstance(value, Tensor) or value.ndim == 0]
+        if wrong:
+            raise InputError(f"the number {wrong[0]!r} must be a tensor with a line per model. Use task.numbers(…).")
         self.numbers = numbers
         self.memory: dict[str, Tensor] = {}
 
+    @property
+    def kind(self) -> Hashable:
+        """What objectives must have in common to be trained as one: all plain attributes."""
+        plain = (str, int, float, tuple, type(None), FunctionType)
+        return tuple(sorted((name, value) for name, value in vars(self).items() if isinstance(value, plain)))
+
     def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # a hook that may stay empty
-        """Called before the first step of an epoch. Epochs count from 1."""
+        """Called before the first step of an epoch, and not again if it is resumed. Epochs count from 1."""
 
     @abstractmethod
     def step(self, batch: Batch) -> Step:
@@ -136,7 +146,10 @@ class Objective(ABC):
         """Called after the optimiser has moved the weights, as part of the recorded step."""
 
     def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
-        """Called after the last step of an epoch. Returns further entries of the history, with a line per model."""
+        """Called after the last step of an epoch. Returns further entries of the history, with a line per model.
+
+        It is not recorded: here you may branch on values.
+        """
         return {}
 
     @abstractmethod

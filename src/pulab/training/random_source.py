@@ -31,7 +31,7 @@ class RandomSource:
 
     def __init__(self, seeds: Sequence[int], device: torch.device, dtype: torch.dtype) -> None:
         self._seeds = torch.tensor(list(seeds), dtype=torch.int64, device=device)
-        self._steps = torch.zeros((), dtype=torch.int64, device=device)  # a tensor: a recorded step must see it change
+        self.steps = torch.zeros((), dtype=torch.int64, device=device)  # a tensor: a recorded step must see it change
         self._calls = 0
         self._dtype = dtype
 
@@ -74,7 +74,7 @@ class RandomSource:
 
     def _bits(self, *shape: int) -> Tensor:
         self._calls += 1
-        keys = scramble(self._seeds + self._steps * STRIDE, torch.full_like(self._seeds, self._calls))
+        keys = scramble(self._seeds + self.steps * STRIDE, torch.full_like(self._seeds, self._calls))
         place = torch.arange(math.prod(shape), device=keys.device)
         return scramble(keys[:, None], place).view(len(keys), *shape)
 
@@ -86,8 +86,8 @@ class RandomSource:
 
     def end_step(self) -> None:
         """The next step draws other numbers."""
-        self._steps += 1
+        self.steps += 1
 
     def go_to(self, steps: int) -> None:
         """Continue after this many steps."""
-        self._steps.fill_(steps)
+        self.steps.fill_(steps)
