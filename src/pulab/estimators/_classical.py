@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -201,20 +202,8 @@ class ElkanNotoClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        form: str = "scale",
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.form = form
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    estimator: Any = field(default=None, kw_only=False)
+    form: str = "scale"
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_choice("form", self.form, ("scale", "weights"))
@@ -292,26 +281,11 @@ class BaggingPUClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 100,
-        max_samples: int | None = None,
-        oob_rows: int | None = 20_000,
-        n_jobs: int | None = -1,
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.oob_rows = oob_rows
-        self.n_jobs = n_jobs
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 100
+    max_samples: int | None = None
+    oob_rows: int | None = 20_000
+    n_jobs: int | None = -1
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
@@ -407,22 +381,9 @@ class TwoStepPUClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        spy_fraction: float = 0.15,
-        tolerance: float = 0.05,
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.spy_fraction = spy_fraction
-        self.tolerance = tolerance
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    estimator: Any = field(default=None, kw_only=False)
+    spy_fraction: float = 0.15
+    tolerance: float = 0.05
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("spy_fraction", self.spy_fraction, low=0, high=1, ends="()")

@@ -12,9 +12,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from torch import Tensor
 
+from pulab._parameters import DeclaredParameters
 from pulab._validation import check_number
 from pulab.datasets import cache_folder
 from pulab.errors import DataFormatError, InputError
@@ -56,11 +57,11 @@ def check_texts(X: Any) -> list[str]:
     return texts
 
 
-class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class TextEncoder(TransformerMixin, DeclaredParameters):  # type: ignore[misc]  # scikit-learn is untyped
     """A scikit-learn transformer from texts to vectors. It computes no text twice."""
 
-    cache: bool | str | Path
-    verbose: int
+    cache: bool | str | Path = True
+    verbose: int = 0
 
     @property
     @abstractmethod

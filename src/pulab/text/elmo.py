@@ -7,6 +7,7 @@ of the gates and the forget bias.
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -296,22 +297,10 @@ class ElmoEncoder(TextEncoder):
     (1, 9216)
     """
 
-    def __init__(
-        self,
-        options: str | Path | None = None,
-        weights: str | Path | None = None,
-        *,
-        tokens_at_once: int = 2048,
-        device: str = "auto",
-        cache: bool | str | Path = True,
-        verbose: int = 0,
-    ) -> None:
-        self.options = options
-        self.weights = weights
-        self.tokens_at_once = tokens_at_once
-        self.device = device
-        self.cache = cache
-        self.verbose = verbose
+    options: str | Path | None = field(default=None, kw_only=False)
+    weights: str | Path | None = field(default=None, kw_only=False)
+    tokens_at_once: int = 2048
+    device: str = "auto"
 
     @property
     def _n_features_out(self) -> int:

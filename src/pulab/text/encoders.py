@@ -7,6 +7,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -64,26 +65,12 @@ class SentenceEncoder(TextEncoder):
     (1, 384)
     """
 
-    def __init__(
-        self,
-        model: str | Path = "all-MiniLM-L6-v2",
-        *,
-        layers: Sequence[int] = (-3, -2, -1),
-        pooling: Sequence[str] = POOLINGS,
-        max_tokens: int | None = None,
-        tokens_at_once: int = 16_384,
-        device: str = "auto",
-        cache: bool | str | Path = True,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.layers = layers
-        self.pooling = pooling
-        self.max_tokens = max_tokens
-        self.tokens_at_once = tokens_at_once
-        self.device = device
-        self.cache = cache
-        self.verbose = verbose
+    model: str | Path = field(default="all-MiniLM-L6-v2", kw_only=False)
+    layers: Sequence[int] = (-3, -2, -1)
+    pooling: Sequence[str] = POOLINGS
+    max_tokens: int | None = None
+    tokens_at_once: int = 16_384
+    device: str = "auto"
 
     @property
     def _n_features_out(self) -> int:
@@ -310,22 +297,11 @@ class TfidfEncoder(TextEncoder):
     (4, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 300,
-        *,
-        min_df: int = 2,
-        max_features: int = 50_000,
-        random_state: int = 0,
-        cache: bool | str | Path = False,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.min_df = min_df
-        self.max_features = max_features
-        self.random_state = random_state
-        self.cache = cache
-        self.verbose = verbose
+    n_components: int = field(default=300, kw_only=False)
+    min_df: int = 2
+    max_features: int = 50_000
+    random_state: int = 0
+    cache: bool | str | Path = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the words, their weights and their main directions."""
