@@ -101,12 +101,12 @@ def test_odd_texts_give_numbers_and_the_same_text_the_same_vector(model: Path) -
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("one text", "Put a single text in a list"),
+        ("one text", "got str. Pass a list"),
         (["a", 3], "got int at position 1"),
         ([b"bytes"], "got bytes at position 0"),
-        (np.array([["a", "b"]], dtype=object), "one column"),
+        (np.array([["a", "b"]], dtype=object), r"got an array of shape \(1, 2\)"),
         (7, "a sequence of strings"),
-        (None, "got None. Pass a list"),
+        (None, "got NoneType. Pass a list"),
         ((text for text in "ab"), "got generator. Pass a list"),
         ({"a"}, "got set. Pass a list"),
     ],

@@ -123,12 +123,11 @@ class SentenceEncoder(TextEncoder):
 
     def _layers(self) -> list[int]:
         try:
-            layers = [operator.index(layer) for layer in self.layers]
+            return [operator.index(layer) for layer in self.layers]
         except TypeError as error:
             raise InputError(
                 f"layers must be a sequence of whole numbers such as (-1,), got {self.layers!r}."
             ) from error
-        return layers
 
     def _pooling(self) -> list[str]:
         if isinstance(self.pooling, str) or not isinstance(self.pooling, Iterable):
