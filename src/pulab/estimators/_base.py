@@ -345,9 +345,10 @@ class BasePUClassifier(PUClassifier):
 
     def _schedule(self, task: Task, lr: float | None = None) -> Schedule:
         n_u = len(task.streams["u"])
-        batch_size_u = self.batch_size_u or default_batch_size(n_u)
+        batch_size_u = self.batch_size_u or min(max(32, math.ceil(n_u / 20)), 512)
+        steps = math.ceil(n_u / batch_size_u)
         return Schedule(
-            epochs=self.epochs or default_epochs(math.ceil(n_u / batch_size_u)),
+            epochs=self.epochs or min(max(20, math.ceil(2000 / steps)), 100),
             lr=self.lr if lr is None else lr,
             lr_milestones=tuple(self.lr_milestones),
             weight_decay=self.weight_decay,
@@ -502,13 +503,3 @@ def draw_seed(random_state: Any) -> int:
 def make_streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:
     """Streams of one model over some of the rows."""
     return {name: Stream(rows, torch.from_numpy(i).to(device)[None]) for name, i in index.items()}
-
-
-def default_batch_size(n_u: int) -> int:
-    """Unlabeled rows per step: about twenty steps per epoch, 32 to 512 rows each."""
-    return min(max(32, math.ceil(n_u / 20)), 512)
-
-
-def default_epochs(steps: int) -> int:
-    """Enough epochs for about 2,000 steps, but at least 20 and at most 100."""
-    return min(max(20, math.ceil(2000 / steps)), 100)
