@@ -33,7 +33,7 @@ def _constructor(cls: type[DeclaredParameters]) -> Any:
         try:
             given = signature.bind(self, *args, **parameters).arguments
         except TypeError as error:
-            raise TypeError(f"{cls.__name__} {error}. Its parameters: {', '.join(defaults)}.") from None
+            raise TypeError(f"{cls.__name__}: {error}. Its parameters: {', '.join(defaults)}.") from None
         for name, default in defaults.items():
             setattr(self, name, given.get(name, default))
 

@@ -286,15 +286,13 @@ class BasePUClassifier(PUClassifier):
 
     def _check_shared_params(self) -> None:
         check_choice("scenario", self.scenario, SCENARIOS)
-        if self.epochs is not None:
-            check_number("epochs", self.epochs, low=1, whole=True)
         check_number("lr", self.lr, low=0, ends="(]")
         check_number("weight_decay", self.weight_decay, low=0)
         check_number("lr_warmup", self.lr_warmup, low=0)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         check_number("validation_fraction", self.validation_fraction, low=0, high=1, ends="[)")
-        for name in ("batch_size_u", "batch_size_p"):
+        for name in ("epochs", "batch_size_u", "batch_size_p"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
         if not isinstance(self.lr_milestones, list | tuple | np.ndarray):

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pulab._torch import resolve_device
@@ -307,10 +306,6 @@ class TfidfEncoder(TextEncoder):
         texts = self._check(X)
         for name in ("n_components", "min_df", "max_features"):
             check_number(name, getattr(self, name), low=1, whole=True)
-        try:
-            check_random_state(self.random_state)
-        except ValueError as error:
-            raise InputError(f"random_state must be a whole number from 0 on, got {self.random_state!r}.") from error
         words = TfidfVectorizer(
             sublinear_tf=True,
             min_df=min(self.min_df, max(1, len(texts))),
