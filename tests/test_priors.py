@@ -203,7 +203,7 @@ def test_bad_input() -> None:
         estimate_prior(X, s, scores=np.full(len(X), np.nan))
     with pytest.raises(InputError, match="must be numbers"):
         estimate_prior(X, s, scores=["a"] * len(X))
-    with pytest.raises(InputError, match="pass X"):
+    with pytest.raises(InputError, match="needs X"):
         estimate_prior(None, s, "tice", scores=np.zeros(len(X)))
     with pytest.raises(ValueError, match="infinity"):
         estimate_prior(np.full_like(X, np.inf), s)

@@ -93,33 +93,21 @@ class PUScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         metric = METRICS[self.metric]
-        last = _last(estimator)
+        last = getattr(estimator, "best_estimator_", estimator)  # of a search
+        last = last[-1] if hasattr(last, "steps") else last  # of a pipeline
         scenario = self.scenario or getattr(last, "scenario", "case-control")
-        value = metric.function(y, _values(estimator, X, metric.of), prior=self._prior(last), scenario=scenario)
+        prior = getattr(last, "prior_", None) if self.prior is None else self.prior
+        if prior is None and metric.needs_prior:
+            raise InputError(f"{self.metric} needs the prior, but the estimator has none. Pass prior=… to the scorer.")
+        if metric.of == "decisions":
+            values = np.asarray(np.asarray(estimator.predict(X)) == estimator.classes_[-1], dtype=np.float64)
+        else:
+            values = logits_of(estimator, X)
+        value = metric.function(y, values, prior=prior, scenario=scenario)
         return value if metric.more_is_better else -value
 
     def __repr__(self) -> str:
         return f"PUScorer({self.metric!r}, prior={self.prior!r}, scenario={self.scenario!r})"
-
-    def _prior(self, estimator: Any) -> float | None:
-        prior = self.prior if self.prior is not None else getattr(estimator, "prior_", None)
-        if prior is None and METRICS[self.metric].needs_prior:
-            raise InputError(f"{self.metric} needs the prior, but the estimator has none. Pass prior=… to the scorer.")
-        return prior
-
-
-def _last(estimator: Any) -> Any:
-    """The classifier itself: the best one of a search, the last step of a pipeline."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    return estimator[-1] if hasattr(estimator, "steps") else estimator
-
-
-def _values(estimator: Any, X: Any, of: str) -> Array:
-    """Decisions, scores or logits of an estimator."""
-    if of == "decisions":
-        predicted = np.asarray(estimator.predict(X))
-        return np.asarray(predicted == estimator.classes_[-1], dtype=np.float64)
-    return logits_of(estimator, X)
 
 
 def logits_of(estimator: Any, X: Any) -> Array:

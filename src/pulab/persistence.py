@@ -218,7 +218,8 @@ def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], "Content"]:
             raise ModelFileError(f"{DOCUMENT} has been changed since it was written")
         if document.get("kind") != kind:
             raise ModelFileError(f"it holds a {document.get('kind')}, not a {kind}")
-        files = {name: (folder / _plain(name)).read_bytes() for name in document["files"]}
+        # Only the last part of a name: a model's files lie in its folder.
+        files = {name: (folder / Path(name).name).read_bytes() for name in document["files"]}
         for name, raw in files.items():
             if _checksum(raw) != document["files"][name]:
                 raise ModelFileError(f"{name} is cut off or has been changed since it was written")
@@ -235,12 +236,6 @@ def damage_is_told(folder: Path) -> Iterator[None]:
     except Exception as error:
         line = f"the model in {folder} cannot be read: {in_one_line(error)}. Fit it again, or copy it again."
         raise ModelFileError(line) from error
-
-
-def _plain(name: Any) -> str:
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ModelFileError(f"{name!r} is not the name of a file in the folder")
-    return name
 
 
 def _checksum(raw: bytes) -> str:
@@ -304,10 +299,6 @@ def _unpack_array(content: Content, inner: Any, module: Any) -> AnyArray:
     return np.array(inner["values"], dtype=object if inner["kind"] == "O" else None)
 
 
-def _is_network(value: Any) -> bool:
-    return hasattr(value, "state_dict") and hasattr(value, "named_parameters")
-
-
 def _pack_network(content: Content, module: Any) -> Any:
     return {name: content.pack(tensor.detach().cpu().numpy()) for name, tensor in module.state_dict().items()}
 
@@ -338,7 +329,9 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
                 "this model was fitted with a module of your own, and the files do not hold its code. Pass module=…."
             )
         value.module = module if state["module"] is not None else None
-        value.device_ = _cpu()
+        import torch
+
+        value.device_ = torch.device("cpu")
     for name, net in networks.items():
         setattr(value, name, _network(value, {key: content.unpack(item) for key, item in net.items()}))
     return value
@@ -362,12 +355,6 @@ def _network(classifier: Any, state: dict[str, AnyArray]) -> Any:
         with torch.no_grad():
             use_channels_last(net, torch.zeros(2, *classifier.row_shape_, dtype=next(net.parameters()).dtype))
     return net
-
-
-def _cpu() -> Any:
-    import torch
-
-    return torch.device("cpu")
 
 
 def _class_of(name: Any) -> Any:
@@ -506,7 +493,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., 
         lambda content, inner, module: {key: content.unpack(item, module) for key, item in inner.items()},
     ),
     "array": (lambda v: isinstance(v, np.ndarray), _pack_array, _unpack_array),
-    "net": (_is_network, _pack_network, lambda content, inner, module: None),
+    "net": (lambda v: hasattr(v, "named_parameters"), _pack_network, lambda content, inner, module: None),
     "lightgbm": (
         _comes_from("lightgbm"),
         lambda content, v: content.add("txt", v.model_to_string(num_iteration=-1).encode()),

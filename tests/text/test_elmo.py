@@ -12,7 +12,7 @@ import torch
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
 from pulab.text import ElmoEncoder
 from pulab.text._words import word_tokenize
-from pulab.text.elmo import ORIGINAL, BiLM, character_ids, load_bilm
+from pulab.text.elmo import BEGIN_TEXT, END_TEXT, ORIGINAL, BiLM, _token_vectors, character_ids, load_bilm
 
 h5py = pytest.importorskip("h5py")
 REFERENCE = Path(__file__).parent / "elmo_reference"
@@ -24,10 +24,17 @@ def bilm() -> BiLM:
     return load_bilm(OPTIONS, WEIGHTS)
 
 
-def characters(sentences: list[list[str]]) -> torch.Tensor:
-    longest = max(map(len, sentences))
-    lines = [[character_ids(token) for token in line] + [[0] * 50] * (longest - len(line)) for line in sentences]
-    return torch.tensor(lines)
+@torch.inference_mode()
+def token_layers(bilm: BiLM, sentences: list[list[str]], states: list[Any]) -> list[torch.Tensor]:
+    """(tokens, layers, features) of each sentence. The states of both directions are read and replaced."""
+    sides = []
+    for direction, step in ((0, 1), (1, -1)):
+        lines = [[BEGIN_TEXT, *sentence, END_TEXT][::step] for sentence in sentences]
+        x = _token_vectors(bilm, lines, torch.device("cpu"))
+        layers, states[direction] = bilm.run(direction, x, torch.tensor(list(map(len, lines))), states[direction])
+        ordered = [torch.stack([x, *layers], dim=2)[k, : len(line)] for k, line in enumerate(lines)]
+        sides.append([vectors.flip(0) if direction else vectors for vectors in ordered])
+    return [torch.cat(both, dim=2)[1:-1] for both in zip(*sides, strict=True)]
 
 
 def test_token_vectors_are_allennlps(bilm: BiLM) -> None:
@@ -43,16 +50,13 @@ def test_token_vectors_are_allennlps(bilm: BiLM) -> None:
 def test_layers_are_allennlps_with_states_carried_on(bilm: BiLM) -> None:
     lists = json.loads((REFERENCE / "sentences.json").read_text(encoding="utf-8"))
     files = [h5py.File(REFERENCE / f"lm_embeddings_{k}.hdf5") for k in range(3)]
-    state, worst = None, 0.0
+    states, worst = [None, None], 0.0
     for i in range(10):
         sentences = [lists[k][i].split(" ") for k in range(3)]
-        with torch.inference_mode():
-            layers, state = bilm(characters(sentences), state)
-        assert len(layers) == 3
-        for k, sentence in enumerate(sentences):
+        for k, vectors in enumerate(token_layers(bilm, sentences, states)):
+            assert vectors.shape == (len(sentences[k]), 3, 32)
             expected = np.concatenate(list(np.asarray(files[k][str(i)])), axis=1)
-            worst = max(worst, np.abs(layers[2][k, : len(sentence)].numpy() - expected).max())
-            assert (layers[2][k, len(sentence) :] == 0).all()
+            worst = max(worst, np.abs(vectors[:, 2].numpy() - expected).max())
     assert worst < 2e-6
 
 
@@ -75,9 +79,7 @@ def test_a_documents_vector_is_the_mean_min_and_max_of_its_tokens_layers(bilm: B
         if not words:
             assert (vector == 0).all()
             continue
-        with torch.inference_mode():
-            layers, _ = bilm(characters([words]))
-        tokens = torch.cat(layers, dim=2)[0].numpy()
+        tokens = token_layers(bilm, [words], [None, None])[0].flatten(1).numpy()
         expected = np.concatenate([tokens.mean(0), tokens.min(0), tokens.max(0)])
         assert np.abs(vector - expected).max() < 1e-5
 

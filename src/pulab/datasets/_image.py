@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import math
 import pickle
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any
@@ -12,9 +10,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.datasets._fetch import Source, contents, download, fetch, find
-from pulab.datasets._split import Split
-from pulab.errors import DataFormatError, InputError
+from pulab.datasets._fetch import Source, contents, download, fetch_all, find
+from pulab.datasets._split import Split, positive_classes, shuffled_split
+from pulab.errors import DataFormatError
 
 Pixels = NDArray[np.uint8]
 
@@ -34,10 +32,7 @@ def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8), images: bool = Fals
     bunch = load()
     X = (bunch.data / 16).astype(np.float32)
     X = X.reshape(-1, 1, 8, 8) if images else X
-    y = _is_positive(bunch.target, positive, n_classes=10)
-    order = np.random.default_rng(0).permutation(len(y))  # the file is sorted by writer
-    test, train = order[:500], order[500:]
-    return Split(X[train], y[train], X[test], y[test])
+    return shuffled_split(X, _is_positive(bunch.target, positive), n_test=500)  # the file is sorted by writer
 
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -54,34 +49,29 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 
     Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache. Missing files are downloaded.
     """
-    sources = [Source(f"mnist/{name}", MNIST_URL + name, f"md5:{md5}") for name, md5 in MNIST.items()]
-    arrays = {name: _read_idx(fetch(source)) for name, source in zip(MNIST, sources, strict=True)}
+    paths = fetch_all([Source(f"mnist/{name}", MNIST_URL + name, f"md5:{md5}") for name, md5 in MNIST.items()])
+    arrays = [_read_idx(path) for path in paths]
     parts: list[Any] = []
-    for part in ("train", "t10k"):
-        images, labels = arrays[f"{part}-images-idx3-ubyte.gz"], arrays[f"{part}-labels-idx1-ubyte.gz"]
-        if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
+    for images, labels in (arrays[:2], arrays[2:]):
+        if images.shape != (*labels.shape, 28, 28):
             raise DataFormatError(
-                f"MNIST's {part} files do not fit together: images {images.shape}, labels {labels.shape}. "
-                "Download them again."
+                f"MNIST's files in {paths[0].parent} do not fit together: images {images.shape}, labels "
+                f"{labels.shape}. Download them again."
             )
         X = (images[:, None].astype(np.float32) / 255 - 0.1307) / 0.3081
-        parts += [X.astype(np.float32), _is_positive(labels, positive, n_classes=10)]
+        parts += [X.astype(np.float32), _is_positive(labels, positive)]
     return Split(*parts)
 
 
 def _read_idx(path: Path) -> Pixels:
     """Read an idx file: two zero bytes, type (8: unsigned byte), number of dimensions, sizes, values."""
     try:
-        with gzip.open(path) as file:
-            content = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataFormatError(f"{path} cannot be unpacked ({error}). Delete it and download it again.") from error
-    n_dimensions = content[3] if len(content) > 3 else 0
-    start = 4 + 4 * n_dimensions
-    shape = tuple(int.from_bytes(content[i : i + 4]) for i in range(4, start, 4))
-    if content[:3] != b"\x00\x00\x08" or len(content) != start + math.prod(shape):
-        raise DataFormatError(f"{path} is not an idx file of bytes. Delete it and download it again.")
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+        content = gzip.decompress(path.read_bytes())
+        n_dimensions = content[3]
+        shape = np.frombuffer(content, dtype=">u4", count=n_dimensions, offset=4)
+        return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions).reshape(shape.tolist())
+    except Exception as error:  # unpacking damaged bytes can raise anything
+        raise DataFormatError(f"{path} cannot be read ({error}). Delete it and download it again.") from error
 
 
 CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
@@ -110,7 +100,7 @@ def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
         pixels = np.concatenate([batches[name][0] for name in names]).reshape(-1, 3, 32, 32)
         labels = np.concatenate([batches[name][1] for name in names])
         X = (pixels.astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_STD
-        parts += [X, _is_positive(labels, positive, n_classes=10)]
+        parts += [X, _is_positive(labels, positive)]
     return Split(*parts)
 
 
@@ -151,14 +141,5 @@ def _parse_python_batch(content: bytes) -> tuple[Pixels, Pixels]:
     return pixels, labels
 
 
-def _is_positive(labels: Any, positive: Collection[int], n_classes: int) -> NDArray[np.int64]:
-    if not isinstance(positive, Collection):
-        raise InputError(f"positive must be a collection of classes such as (0, 2), got {positive!r}.")
-    if not len(labels) or np.max(labels) >= n_classes:
-        raise DataFormatError(f"labels must be 0 to {n_classes - 1}, at least one of them. Download the file again.")
-    wanted = set(positive)
-    if not wanted or not wanted < set(range(n_classes)):
-        raise InputError(
-            f"positive must name some, not all, of the classes 0 to {n_classes - 1}, got {sorted(wanted)}."
-        )
-    return np.isin(labels, sorted(wanted)).astype(np.int64)
+def _is_positive(labels: Any, positive: Collection[int]) -> NDArray[np.int64]:
+    return np.isin(labels, positive_classes(positive, range(10))).astype(np.int64)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulab.datasets._fetch import Source, fetch
-from pulab.datasets._split import Split
-from pulab.errors import DataFormatError
+from pulab.datasets._split import Split, shuffled_split
+from pulab.errors import DataFormatError, in_one_line
 
 if TYPE_CHECKING:
     import polars
@@ -19,7 +19,7 @@ def load_breast_cancer() -> Split:
     from sklearn.datasets import load_breast_cancer as load
 
     bunch = load()
-    return _shuffled_split(bunch.data, 1 - bunch.target, n_test=142)
+    return shuffled_split(bunch.data, 1 - bunch.target, n_test=142)
 
 
 def make_moons() -> Split:
@@ -27,7 +27,7 @@ def make_moons() -> Split:
     from sklearn.datasets import make_moons as make
 
     X, y = make((6000, 2000), noise=0.25, random_state=0)
-    return _shuffled_split(X, y, n_test=5000)
+    return shuffled_split(X, y, n_test=5000)
 
 
 def make_clusters() -> Split:
@@ -45,7 +45,7 @@ def make_clusters() -> Split:
         class_sep=1.5,
         random_state=0,
     )
-    return _shuffled_split(X, y, n_test=5000)
+    return shuffled_split(X, y, n_test=5000)
 
 
 def make_hundred_thousand() -> Split:
@@ -55,13 +55,7 @@ def make_hundred_thousand() -> Split:
     X = rng.normal(size=(len(y), 20)).astype(np.float32)
     X[:, :8] += y[:, None] * rng.choice([-1.0, 1.0], size=8)
     X[:, 8] *= np.where(y == 1, 2.0, 1.0)  # the classes differ in spread here, which a linear model cannot use
-    return _shuffled_split(X, y, n_test=10_000)
-
-
-def _shuffled_split(X: Any, y: Any, n_test: int) -> Split:
-    order = np.random.default_rng(0).permutation(len(y))
-    test, train = order[:n_test], order[n_test:]
-    return Split(X[train], y[train].astype(np.int64), X[test], y[test].astype(np.int64))
+    return shuffled_split(X, y, n_test=10_000)
 
 
 UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
@@ -140,7 +134,7 @@ def load_mushroom(*, as_frame: bool = False) -> "Split | polars.DataFrame":
     columns = _uci("agaricus-lepiota.data", MUSHROOM, (), "class", ("e", "p"))
     if as_frame:
         return _frame(columns)
-    return _shuffled_split(*_arrays(columns, "class", "p"), n_test=len(columns["class"]) // 4)
+    return shuffled_split(*_arrays(columns, "class", "p"), n_test=len(columns["class"]) // 4)
 
 
 @overload
@@ -160,7 +154,7 @@ def load_spambase(*, as_frame: bool = False) -> "Split | polars.DataFrame":
     columns = _uci("spambase.data", SPAMBASE, SPAMBASE, "spam", (0, 1))
     if as_frame:
         return _frame(columns)
-    return _shuffled_split(*_arrays(columns, "spam", 1), n_test=len(columns["spam"]) // 4)
+    return shuffled_split(*_arrays(columns, "spam", 1), n_test=len(columns["spam"]) // 4)
 
 
 def _uci(
@@ -171,28 +165,18 @@ def _uci(
     path = fetch(Source(f"uci/{name}", f"{UCI_URL}{folder}{name}", f"sha256:{checksum}"))
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataFormatError(f"{path} cannot be read ({error}). Delete it and download it again.") from error
-    # adult.test begins with a comment, and its classes end with a dot.
-    rows = [line.rstrip(".").split(",") for line in lines if line.strip() and not line.startswith("|")]
-    if len(rows) != UCI_ROWS[name] or any(len(row) != len(names) for row in rows):
+        # adult.test begins with a comment, and its classes end with a dot.
+        rows = [line.rstrip(".").split(",") for line in lines if line.strip() and not line.startswith("|")]
+        if len(rows) != UCI_ROWS[name] or any(len(row) != len(names) for row in rows):
+            raise ValueError(f"it must hold {UCI_ROWS[name]:,} lines of {len(names)} comma-separated values")
+        table = dict(zip(names, np.char.strip(np.array(rows)).T, strict=True))
+        columns = {column: _as_numbers(values) if column in numbers else values for column, values in table.items()}
+        if unknown := set(columns[target].tolist()) - set(classes):
+            raise ValueError(f"{target} must be one of {', '.join(map(repr, classes))}, got {min(unknown)!r}")
+    except (OSError, ValueError) as error:
         raise DataFormatError(
-            f"{path} must hold {UCI_ROWS[name]:,} lines of {len(names)} comma-separated values, got {len(rows):,} "
-            "lines. Delete it and download it again."
-        )
-    table = np.char.strip(np.array(rows))
-    try:
-        columns = {
-            column: _as_numbers(table[:, i]) if column in numbers else table[:, i] for i, column in enumerate(names)
-        }
-    except ValueError as error:
-        raise DataFormatError(
-            f"{path} holds a text for a number ({error}). Delete it and download it again."
+            f"{path} cannot be read ({in_one_line(error)}). Delete it and download it again."
         ) from error
-    if unknown := set(columns[target].tolist()) - set(classes):
-        raise DataFormatError(
-            f"{path}: {target} must be one of {', '.join(map(repr, classes))}, got {min(unknown)!r}. Download it again."
-        )
     return columns
 
 

@@ -3,15 +3,14 @@
 import tarfile
 import zlib
 from collections.abc import Collection
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pulab.datasets._fetch import Source, contents, download, find
-from pulab.datasets._split import Split
-from pulab.errors import DataFormatError, InputError
+from pulab.datasets._split import Split, positive_classes
+from pulab.errors import DataFormatError
 
 # In alphabetical order; the paper's positive class is the first eleven (alt, comp, misc, rec).
 NEWSGROUPS = (
@@ -56,7 +55,7 @@ def load_20news(positive: Collection[int | str] = range(11)) -> Split:
     positive : collection of int or str
         The positive newsgroups, by number in alphabetical order or by name. The paper's are the first eleven.
     """
-    chosen = _positive_groups(positive)
+    chosen = positive_classes(positive, NEWSGROUPS)
     documents = _read(find(NEWS_PLACES) or download(NEWS_ARCHIVE, NEWS_PLACES))
     parts: list[Any] = []
     for part in ("train", "test"):
@@ -64,18 +63,6 @@ def load_20news(positive: Collection[int | str] = range(11)) -> Split:
         parts.append(np.array([text for _, _, text in rows], dtype=object))
         parts.append(np.array([int(group in chosen) for group, _, _ in rows], dtype=np.int64))
     return Split(*parts)
-
-
-def _positive_groups(positive: Collection[int | str]) -> set[str]:
-    if isinstance(positive, str) or not isinstance(positive, Collection):
-        raise InputError(f"positive must be a collection such as (0, 1) or ['sci.med'], got {positive!r}.")
-    names: dict[Any, str] = dict(enumerate(NEWSGROUPS)) | {name: name for name in NEWSGROUPS}
-    if unknown := [group for group in positive if not isinstance(group, Integral | str) or group not in names]:
-        raise InputError(f"positive must name newsgroups by 0 to 19 or by name, got {unknown[0]!r}.")
-    chosen = {names[group] for group in positive}
-    if not 0 < len(chosen) < len(NEWSGROUPS):
-        raise InputError(f"positive must name some, not all, of the {len(NEWSGROUPS)} newsgroups, got {len(chosen)}.")
-    return chosen
 
 
 def _read(place: Path) -> dict[str, list[tuple[str, str, str]]]:

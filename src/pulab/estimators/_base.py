@@ -290,15 +290,13 @@ class BasePUClassifier(PUClassifier):
 
     def _check_shared_params(self) -> None:
         check_choice("scenario", self.scenario, SCENARIOS)
-        if self.epochs is not None:
-            check_number("epochs", self.epochs, low=1, whole=True)
         check_number("lr", self.lr, low=0, ends="(]")
         check_number("weight_decay", self.weight_decay, low=0)
         check_number("lr_warmup", self.lr_warmup, low=0)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         check_number("validation_fraction", self.validation_fraction, low=0, high=1, ends="[)")
-        for name in ("batch_size_u", "batch_size_p"):
+        for name in ("epochs", "batch_size_u", "batch_size_p"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
         if not isinstance(self.lr_milestones, list | tuple | np.ndarray):
@@ -349,9 +347,10 @@ class BasePUClassifier(PUClassifier):
 
     def _schedule(self, task: Task, lr: float | None = None) -> Schedule:
         n_u = len(task.streams["u"])
-        batch_size_u = self.batch_size_u or default_batch_size(n_u)
+        batch_size_u = self.batch_size_u or min(max(32, math.ceil(n_u / 20)), 512)
+        steps = math.ceil(n_u / batch_size_u)
         return Schedule(
-            epochs=self.epochs or default_epochs(math.ceil(n_u / batch_size_u)),
+            epochs=self.epochs or min(max(20, math.ceil(2000 / steps)), 100),
             lr=self.lr if lr is None else lr,
             lr_milestones=tuple(self.lr_milestones),
             weight_decay=self.weight_decay,
@@ -506,13 +505,3 @@ def draw_seed(random_state: Any) -> int:
 def make_streams(rows: Rows, index: dict[str, Index], device: torch.device) -> dict[str, Stream]:
     """Streams of one model over some of the rows."""
     return {name: Stream(rows, torch.from_numpy(i).to(device)[None]) for name, i in index.items()}
-
-
-def default_batch_size(n_u: int) -> int:
-    """Unlabeled rows per step: about twenty steps per epoch, 32 to 512 rows each."""
-    return min(max(32, math.ceil(n_u / 20)), 512)
-
-
-def default_epochs(steps: int) -> int:
-    """Enough epochs for about 2,000 steps, but at least 20 and at most 100."""
-    return min(max(20, math.ceil(2000 / steps)), 100)

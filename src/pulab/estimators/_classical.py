@@ -2,7 +2,8 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -46,7 +47,8 @@ SHARED_DOCS = {
 class TablePUClassifier(PUClassifier):
     """Base of methods that give scores. Held-out scores and the prior calibrate the probabilities.
 
-    A method implements ``_learn`` and ``_score``. A row is called positive if its probability exceeds one half.
+    A method implements ``_learn``, and ``_score`` unless it keeps one classifier as ``model_``. A row is called
+    positive if its probability exceeds one half.
     """
 
     prior: float | str | None = None
@@ -62,9 +64,9 @@ class TablePUClassifier(PUClassifier):
         NaN for a row that every model has seen.
         """
 
-    @abstractmethod
     def _score(self, X: Any) -> Array:
         """Scores of other rows, on the same scale."""
+        return logits_of(self.model_, X)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from positive and unlabeled rows.
@@ -163,6 +165,14 @@ def folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]
     yield from PUStratifiedKFold(n_splits, random_state=int(rng.integers(2**31))).split(positive, positive)
 
 
+def _out_of_fold(fit: Callable[[Any], Any], X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    """Logits of each row by a classifier that was fitted to the rows of the other folds."""
+    scores = np.empty(len(positive))
+    for train, test in folds(positive, rng):
+        scores[test] = logits_of(fit(train), X[test])
+    return scores
+
+
 class ElkanNotoClassifier(TablePUClassifier):
     """Elkan and Noto's method: P(positive) = P(labelled) / c, where c is the label frequency.
 
@@ -201,24 +211,12 @@ class ElkanNotoClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        form: str = "scale",
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.form = form
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    estimator: Any = field(default=None, kw_only=False)
+    form: str = "scale"
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_choice("form", self.form, ("scale", "weights"))
-        labelled = self._out_of_fold(X, positive, rng)
+        labelled = _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows]), X, positive, rng)
         if self.form == "scale":
             self.model_ = self._fitted(X, positive)
             return labelled
@@ -227,17 +225,7 @@ class ElkanNotoClassifier(TablePUClassifier):
         c = min(c, 1.0)  # by chance a sample may hold more labelled rows than the prior allows
         weight = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(labelled), 0, 1))
         self.model_ = self._fitted(X, positive, weight)
-        return self._out_of_fold(X, positive, rng, weight)
-
-    def _score(self, X: Any) -> Array:
-        return logits_of(self.model_, X)
-
-    def _out_of_fold(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array | None = None) -> Array:
-        scores = np.empty(len(positive))
-        for train, test in folds(positive, rng):
-            model = self._fitted(X[train], positive[train], None if weight is None else weight[train])
-            scores[test] = logits_of(model, X[test])
-        return scores
+        return _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows], weight[rows]), X, positive, rng)
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
         """A fitted copy of the classifier. With weights, a row counts both as a positive and as a negative."""
@@ -292,26 +280,11 @@ class BaggingPUClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 100,
-        max_samples: int | None = None,
-        oob_rows: int | None = 20_000,
-        n_jobs: int | None = -1,
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.oob_rows = oob_rows
-        self.n_jobs = n_jobs
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 100
+    max_samples: int | None = None
+    oob_rows: int | None = 20_000
+    n_jobs: int | None = -1
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
@@ -407,35 +380,16 @@ class TwoStepPUClassifier(TablePUClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        spy_fraction: float = 0.15,
-        tolerance: float = 0.05,
-        prior: float | str | None = None,
-        scenario: str = "case-control",
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.spy_fraction = spy_fraction
-        self.tolerance = tolerance
-        self.prior = prior
-        self.scenario = scenario
-        self.random_state = random_state
+    estimator: Any = field(default=None, kw_only=False)
+    spy_fraction: float = 0.15
+    tolerance: float = 0.05
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
         check_number("spy_fraction", self.spy_fraction, low=0, high=1, ends="()")
         check_number("tolerance", self.tolerance, low=0, high=1, ends="[)")
-        scores = np.empty(len(positive))
-        for train, test in folds(positive, rng):
-            model, _ = self._two_steps(X[train], positive[train], rng)
-            scores[test] = logits_of(model, X[test])
+        scores = _out_of_fold(lambda rows: self._two_steps(X[rows], positive[rows], rng)[0], X, positive, rng)
         self.model_, self.n_reliable_negatives_ = self._two_steps(X, positive, rng)
         return scores
-
-    def _score(self, X: Any) -> Array:
-        return logits_of(self.model_, X)
 
     def _two_steps(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:
         labelled, unlabeled = np.flatnonzero(positive), np.flatnonzero(~positive)

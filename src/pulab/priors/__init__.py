@@ -7,21 +7,20 @@ The methods estimate the share of positives among the *unlabeled* rows. The retu
 which in a single sample includes the labelled rows.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import _num_samples, check_array
 
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number
 from pulab.errors import InputError, warn
-from pulab.metrics import finite_values
+from pulab.metrics import Array, finite_values
 from pulab.priors._from_rows import km2, tice
 from pulab.priors._from_scores import bbe, dedpul, density_ratio, elkan_noto, shows_pure_positives
 from pulab.priors._sample import Sample
@@ -119,27 +118,28 @@ def estimate_prior(
     check_choice("scenario", scenario, SCENARIOS)
     check_number("n_bootstrap", n_bootstrap, low=0, whole=True)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    n = len(scores) if X is None and scores is not None else _n_rows(X)
+    if X is None and (scores is None or method in FROM_ROWS):
+        raise InputError(f"method={method!r} needs X{'' if method in FROM_ROWS else ' or scores'}, got None.")
+    n = _num_samples(scores if X is None else X)
     labelled = check_labels(s, n, name="s").positive
     # P first, then U: the result must not depend on how their rows are interleaved.
     order = np.concatenate([np.flatnonzero(labelled), np.flatnonzero(~labelled)])
     labelled = labelled[order]
     details: dict[str, Any] = {}
-    if METHODS[method].needs_scores:
-        if scores is not None:
-            logits = finite_values(scores, n)[order]
-        else:
-            logits = out_of_fold(_table(X)[order], labelled, rng, details)
-        sample = Sample(logits[labelled], logits[~labelled])
+    if method in FROM_ROWS:
+        values = _rows(_table(X)[order], rng)
+    elif scores is not None:
+        values = finite_values(scores, n)[order]
     else:
-        sample = _rows(_table(X)[order], labelled, rng)
-    parts = METHODS[method].parts
+        values = out_of_fold(_table(X)[order], labelled, rng, details)
+    sample = Sample(values[labelled], values[~labelled])
+    parts = METHODS[method]
     shares = {name: function(sample, rng) for name, function in parts.items()}
     share = float(np.mean(list(shares.values())))
     if len(parts) > 1:
         share, reach = _corrected(share, parts.values(), sample, rng, n_bootstrap)
     else:
-        reach = [share, *_quantiles(parts.values(), sample, rng, n_bootstrap)]
+        reach = [share, *_quantiles(parts[method], sample, rng, n_bootstrap)]
     n_p, n_u = int(labelled.sum()), int((~labelled).sum())
 
     def population(value: float) -> float:
@@ -187,15 +187,12 @@ def _corrected(
     return float(np.clip(share - correction, 0, 1)), np.clip(limits, 0, 1).tolist()
 
 
-def _quantiles(
-    parts: Iterable[Estimator], sample: Sample, rng: np.random.Generator, n_bootstrap: int
-) -> Iterator[float]:
-    """The range of 95 % of each method's estimates over bootstrap samples."""
+def _quantiles(function: Estimator, sample: Sample, rng: np.random.Generator, n_bootstrap: int) -> list[float]:
+    """The range of 95 % of the estimates over bootstrap samples."""
     slow = sample.positive.ndim > 1
     sample = sample if slow else sample.thinned(20_000)
     samples = [sample.drawn_again(rng) for _ in range(min(n_bootstrap, 10) if slow else n_bootstrap)]
-    for function in parts:
-        yield from np.quantile([function(other, rng) for other in samples], (0.025, 0.975)) if samples else ()
+    return list(np.quantile([function(other, rng) for other in samples], (0.025, 0.975))) if samples else []
 
 
 def _doubts(estimate: PriorEstimate, sample: Sample, share: float, wide: bool) -> list[str]:
@@ -218,34 +215,20 @@ def _doubts(estimate: PriorEstimate, sample: Sample, share: float, wide: bool) -
     return reasons
 
 
-@dataclass(frozen=True)
-class Method:
-    """One estimator, or several whose mean is taken. They use scores or the rows themselves."""
-
-    parts: dict[str, Estimator]
-    needs_scores: bool = True
-
-
-METHODS = {
-    "auto": Method({"dedpul": dedpul, "bbe": bbe}),
-    "dedpul": Method({"dedpul": dedpul}),
-    "bbe": Method({"bbe": bbe}),
-    "tice": Method({"tice": tice}, needs_scores=False),
-    "km2": Method({"km2": km2}, needs_scores=False),
-    "elkan-noto": Method({"elkan-noto": elkan_noto}),
+# One estimator, or several whose mean is taken.
+METHODS: dict[str, dict[str, Estimator]] = {
+    "auto": {"dedpul": dedpul, "bbe": bbe},
+    "dedpul": {"dedpul": dedpul},
+    "bbe": {"bbe": bbe},
+    "tice": {"tice": tice},
+    "km2": {"km2": km2},
+    "elkan-noto": {"elkan-noto": elkan_noto},
 }
-
-
-def _n_rows(X: Any) -> int:
-    if X is None or (not hasattr(X, "shape") and not hasattr(X, "__len__")):
-        raise InputError("estimate_prior needs X, or scores for a method that works on scores.")
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+FROM_ROWS = ("tice", "km2")  # the others use scores
 
 
 def _table(X: Any) -> Any:
     """Rows as a table. Images are flattened, sparse rows stay sparse, gaps are filled with the median."""
-    if X is None:
-        raise InputError("this method uses the rows themselves: pass X.")
     if sparse.issparse(X):
         return check_array(X, accept_sparse="csr", dtype=np.float64)
     array = check_array(X, allow_nd=True, dtype=np.float64, ensure_all_finite="allow-nan")
@@ -255,10 +238,9 @@ def _table(X: Any) -> Any:
     return array
 
 
-def _rows(table: Any, labelled: NDArray[np.bool_], rng: np.random.Generator) -> Sample:
+def _rows(table: Any, rng: np.random.Generator) -> Array:
     """Standardised rows, with at most 100 of their features."""
     chosen = np.sort(rng.choice(table.shape[1], min(table.shape[1], 100), replace=False))
     part = table[:, chosen]
     dense = np.asarray(part.todense() if sparse.issparse(part) else part, dtype=np.float64)
-    dense = StandardScaler().fit_transform(dense)
-    return Sample(dense[labelled], dense[~labelled])
+    return np.asarray(StandardScaler().fit_transform(dense))

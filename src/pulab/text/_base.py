@@ -3,7 +3,7 @@
 import math
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -12,9 +12,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from torch import Tensor
 
+from pulab._parameters import DeclaredParameters
 from pulab._validation import check_number
 from pulab.datasets import cache_folder
 from pulab.errors import DataFormatError, InputError
@@ -32,17 +33,11 @@ class Advance(Protocol):
 
 def check_texts(X: Any) -> list[str]:
     """Texts as a list of strings. A missing text (None, NaN) counts as empty."""
-    if isinstance(X, str | bytes):
-        raise InputError(f"texts must be a sequence of strings, got {type(X).__name__}. Put a single text in a list.")
-    if not hasattr(X, "__len__") or isinstance(X, Set | Mapping):
-        got = "None" if X is None else type(X).__name__
+    values = np.asarray(X, dtype=object)
+    values = values[:, 0] if values.shape[1:] == (1,) else values  # a table of one column
+    if values.ndim != 1:  # a single text, a set or a generator has no dimension
+        got = f"an array of shape {values.shape}" if values.ndim else type(X).__name__
         raise InputError(f"texts must be a sequence of strings, got {got}. Pass a list, such as ['one', 'two'].")
-    values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
-    if isinstance(values, np.ndarray):
-        if values.ndim == 2 and values.shape[1] == 1:  # a table of one column
-            values = values[:, 0]
-        if values.ndim != 1:
-            raise InputError(f"texts must be one column of strings, got an array of shape {values.shape}.")
     texts = []
     for position, value in enumerate(values):
         if value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ == "NAType":
@@ -56,11 +51,11 @@ def check_texts(X: Any) -> list[str]:
     return texts
 
 
-class TextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class TextEncoder(TransformerMixin, DeclaredParameters):  # type: ignore[misc]  # scikit-learn is untyped
     """A scikit-learn transformer from texts to vectors. It computes no text twice."""
 
-    cache: bool | str | Path
-    verbose: int
+    cache: bool | str | Path = True
+    verbose: int = 0
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ of the gates and the forget bias.
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -104,9 +105,9 @@ class ProjectedLSTM(nn.Module):
 
 
 class BiLM(nn.Module):
-    """The whole model: token vectors of every layer, from characters.
+    """The whole model: token vectors from characters, then a stack of layers for each direction.
 
-    Each direction is a separate stack of layers. A layer of ELMo is the concatenation of the two directions.
+    A layer of ELMo is the concatenation of the two directions.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -120,18 +121,13 @@ class BiLM(nn.Module):
         for name in ("cell_clip", "proj_clip"):
             check_number(name, lstm[name], low=0, ends="(]")
         n_layers = _size("n_layers", lstm["n_layers"], 1, 100)
+        self.n_layers = 1 + n_layers  # with that of the tokens
         self.directions = nn.ModuleList(
             nn.ModuleList(ProjectedLSTM(width, n_cell, width, *clips) for _ in range(n_layers)) for _ in range(2)
         )
         self._skip = lstm["use_skip_connections"]
         if not isinstance(self._skip, bool):
             raise InputError(f"use_skip_connections must be true or false, got {self._skip!r}.")
-
-    @property
-    def n_layers(self) -> int:
-        """Number of vector layers: that of the tokens, then one per LSTM layer."""
-        first: Any = self.directions[0]
-        return 1 + len(first)
 
     def run(self, direction: int, x: Tensor, lengths: Tensor, state: State | None = None) -> tuple[list[Tensor], State]:
         """Run token vectors through the layers of one direction, in the given order."""
@@ -146,33 +142,6 @@ class BiLM(nn.Module):
             after.append(kept)
         return outputs, after
 
-    def forward(self, characters: Tensor, state: list[State] | None = None) -> tuple[list[Tensor], list[State]]:
-        """Characters (texts, tokens, places), 0 after the end of a text, to vectors (texts, tokens, 2 × features).
-
-        The vectors of every layer are returned: first those of the tokens, without context, then those of each LSTM
-        layer. ``state`` is the state that an earlier call returned; without it every text starts fresh. The marks of
-        beginning and end are put around each text, but their vectors are not returned.
-        """
-        n, n_tokens, _ = characters.shape
-        lengths = (characters > 0).any(2).sum(1)
-        ids = characters.new_zeros(n, n_tokens + 2, self.n_places)
-        ids[:, 1:-1] = characters
-        ids[:, 0] = characters.new_tensor(character_ids(BEGIN_TEXT, self.n_places))
-        ids[torch.arange(n), lengths + 1] = characters.new_tensor(character_ids(END_TEXT, self.n_places))
-        x = self.tokens(ids.flatten(0, 1)).view(n, n_tokens + 2, -1)
-
-        places = torch.arange(n_tokens + 2, device=x.device).expand(n, -1)
-        last = (lengths + 1)[:, None]
-        back = torch.where(places <= last, last - places, places)  # reverses each text, but not the padding after it
-        turn = back[..., None].expand(-1, -1, x.shape[2])
-        before: Any = state or (None, None)
-        forwards, after = self.run(0, x, lengths + 2, before[0])
-        backwards, after_back = self.run(1, x.gather(1, turn), lengths + 2, before[1])
-        layers = [torch.cat([x, x], dim=2)]
-        layers += [torch.cat([f, b.gather(1, turn)], dim=2) for f, b in zip(forwards, backwards, strict=True)]
-        ended = (places[:, :n_tokens] >= lengths[:, None])[..., None]
-        return [layer[:, 1:-1].masked_fill(ended, 0) for layer in layers], [after, after_back]
-
 
 def _size(name: str, value: Any, low: int = 1, high: int = 1_000_000) -> int:
     """A whole number among the options. The bounds keep wrong values from filling the memory."""
@@ -180,9 +149,12 @@ def _size(name: str, value: Any, low: int = 1, high: int = 1_000_000) -> int:
     return int(value)
 
 
-def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
-    """The model of these files. If they do not fit together, one error says where."""
-    options, weights = _file("options", options), _file("weights", weights)
+@lru_cache(maxsize=1)
+def load_bilm(options: Path, weights: Path, digests: tuple[str, ...] = (), device: str | torch.device = "cpu") -> BiLM:
+    """The model of these files. If they do not fit together, one error says where.
+
+    The last model is cached until its files' digests change: a caller may transform text by text.
+    """
     try:
         with torch.device("meta"):  # no memory is allocated before the weights are known to fit
             model = BiLM(json.loads(options.read_text(encoding="utf-8")))
@@ -223,7 +195,7 @@ def load_bilm(options: str | Path, weights: str | Path) -> BiLM:
     except Exception as error:  # a damaged file can raise anything
         reason = in_one_line(error)
         raise DataFormatError(f"{weights} cannot be read as ELMo's weights ({reason}). Download them again.") from error
-    return model.eval()
+    return model.eval().to(device)
 
 
 def _assignments(model: Any, file: Any) -> Iterator[tuple[str, Any, str, Any]]:
@@ -296,22 +268,10 @@ class ElmoEncoder(TextEncoder):
     (1, 9216)
     """
 
-    def __init__(
-        self,
-        options: str | Path | None = None,
-        weights: str | Path | None = None,
-        *,
-        tokens_at_once: int = 2048,
-        device: str = "auto",
-        cache: bool | str | Path = True,
-        verbose: int = 0,
-    ) -> None:
-        self.options = options
-        self.weights = weights
-        self.tokens_at_once = tokens_at_once
-        self.device = device
-        self.cache = cache
-        self.verbose = verbose
+    options: str | Path | None = field(default=None, kw_only=False)
+    weights: str | Path | None = field(default=None, kw_only=False)
+    tokens_at_once: int = 2048
+    device: str = "auto"
 
     @property
     def _n_features_out(self) -> int:
@@ -335,7 +295,7 @@ class ElmoEncoder(TextEncoder):
 
     def _model(self) -> BiLM:
         check_number("tokens_at_once", self.tokens_at_once, low=1, whole=True)
-        return _load_once(*self._files(), self._digests(), resolve_device(self.device))
+        return load_bilm(*self._files(), self._digests(), resolve_device(self.device))
 
     def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
         if not texts:
@@ -382,9 +342,3 @@ def _token_vectors(model: BiLM, lines: Sequence[Sequence[str]], device: torch.de
     ids = torch.tensor([character_ids(token, model.n_places) for token in distinct], device=device)
     vectors: Tensor = model.tokens(ids)
     return torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors])[index]
-
-
-@lru_cache(maxsize=1)
-def _load_once(options: Path, weights: Path, digests: tuple[str, ...], device: torch.device) -> BiLM:
-    """The model, cached: a caller may transform text by text."""
-    return load_bilm(options, weights).to(device)

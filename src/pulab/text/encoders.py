@@ -7,6 +7,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,6 @@ import numpy as np
 import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pulab._torch import resolve_device
@@ -64,26 +64,12 @@ class SentenceEncoder(TextEncoder):
     (1, 384)
     """
 
-    def __init__(
-        self,
-        model: str | Path = "all-MiniLM-L6-v2",
-        *,
-        layers: Sequence[int] = (-3, -2, -1),
-        pooling: Sequence[str] = POOLINGS,
-        max_tokens: int | None = None,
-        tokens_at_once: int = 16_384,
-        device: str = "auto",
-        cache: bool | str | Path = True,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.layers = layers
-        self.pooling = pooling
-        self.max_tokens = max_tokens
-        self.tokens_at_once = tokens_at_once
-        self.device = device
-        self.cache = cache
-        self.verbose = verbose
+    model: str | Path = field(default="all-MiniLM-L6-v2", kw_only=False)
+    layers: Sequence[int] = (-3, -2, -1)
+    pooling: Sequence[str] = POOLINGS
+    max_tokens: int | None = None
+    tokens_at_once: int = 16_384
+    device: str = "auto"
 
     @property
     def _n_features_out(self) -> int:
@@ -136,12 +122,11 @@ class SentenceEncoder(TextEncoder):
 
     def _layers(self) -> list[int]:
         try:
-            layers = [operator.index(layer) for layer in self.layers]
+            return [operator.index(layer) for layer in self.layers]
         except TypeError as error:
             raise InputError(
                 f"layers must be a sequence of whole numbers such as (-1,), got {self.layers!r}."
             ) from error
-        return layers
 
     def _pooling(self) -> list[str]:
         if isinstance(self.pooling, str) or not isinstance(self.pooling, Iterable):
@@ -310,32 +295,17 @@ class TfidfEncoder(TextEncoder):
     (4, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 300,
-        *,
-        min_df: int = 2,
-        max_features: int = 50_000,
-        random_state: int = 0,
-        cache: bool | str | Path = False,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.min_df = min_df
-        self.max_features = max_features
-        self.random_state = random_state
-        self.cache = cache
-        self.verbose = verbose
+    n_components: int = field(default=300, kw_only=False)
+    min_df: int = 2
+    max_features: int = 50_000
+    random_state: int = 0
+    cache: bool | str | Path = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the words, their weights and their main directions."""
         texts = self._check(X)
         for name in ("n_components", "min_df", "max_features"):
             check_number(name, getattr(self, name), low=1, whole=True)
-        try:
-            check_random_state(self.random_state)
-        except ValueError as error:
-            raise InputError(f"random_state must be a whole number from 0 on, got {self.random_state!r}.") from error
         words = TfidfVectorizer(
             sublinear_tf=True,
             min_df=min(self.min_df, max(1, len(texts))),
