@@ -15,7 +15,7 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
-from pulab.summary import Summary, complete
+from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
 from pulab.tables._features import Features, import_skrub
 from pulab.tables._frame import batches, name_of
@@ -157,7 +157,7 @@ class TableModel:
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
-            summary = complete(document["summary"])
+            summary = check_summary(document["summary"])
             model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
             model._check()
         return model
