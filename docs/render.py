@@ -13,14 +13,17 @@ from pulab.bench.paper import TEXTS, table_cells, table_runs
 from pulab.bench.store import Row
 from pulab.methods import METHODS
 from pulab.report.paper import HEADER, Result, as_lines, features_note, results
-from pulab.report.tables import by_dataset, by_method, markdown, plain
+from pulab.report.tables import by_dataset, by_method, markdown
 
 ROOT = Path(__file__).parents[1]
 
 
 def demo() -> str:
-    rows = rows_of(RECIPES["demo"](), committed_rows())
-    return f"```\n{plain(*by_method(rows))}\n```"
+    """A text table, its columns aligned by spaces."""
+    header, lines = by_method(rows_of(RECIPES["demo"](), committed_rows()))
+    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+    texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in (header, *lines)]
+    return "\n".join(["```", *texts, "```"])
 
 
 def methods() -> str:

@@ -3,7 +3,8 @@
 These types are its only definition: mypy checks both sides against them, and tests check the templates.
 """
 
-from collections.abc import Mapping
+import math
+from types import UnionType
 from typing import Any, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 Interval = list[float]  # its two ends
@@ -152,22 +153,22 @@ class Summary(TypedDict):
     random_state: int
 
 
-def complete(summary: Any) -> Summary:
-    """A summary from a file, with every key that is defined here and no other.
-
-    The file may be old, partial or wrong. A missing text becomes empty, a missing list or dict becomes empty, any other
-    missing value becomes None. Numbers are passed on unchecked.
-    """
-    return cast(Summary, _complete(summary, Summary))
+def check_summary(summary: Any) -> Summary:
+    """A summary from a file, without unknown keys. Raises ValueError if a value is missing or of another type."""
+    return cast(Summary, _checked(summary, Summary, "summary"))
 
 
-def _complete(value: Any, kind: Any) -> Any:
-    if is_typeddict(kind):
-        known = value if isinstance(value, Mapping) else {}
-        return {key: _complete(known.get(key), item) for key, item in get_type_hints(kind).items()}
-    if get_origin(kind) is list:
-        items = value if isinstance(value, list | tuple) else []
-        return [_complete(item, get_args(kind)[0]) for item in items]
-    if get_origin(kind) is dict:
-        return dict(value) if isinstance(value, Mapping) else {}
-    return "" if value is None and kind is str else value
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if is_typeddict(kind) and isinstance(value, dict):
+        return {key: _checked(value.get(key), item, f"{where}.{key}") for key, item in get_type_hints(kind).items()}
+    if origin is list and isinstance(value, list):
+        return [_checked(item, inner[0], where) for item in value]
+    if origin is dict and isinstance(value, dict):
+        return {str(key): _checked(item, inner[1], where) for key, item in value.items()}
+    if origin is UnionType:  # of a type and None
+        return None if value is None else _checked(value, inner[0], where)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is Any or (kind is float and is_number) or (kind in (int, str, bool) and type(value) is kind):
+        return value
+    raise ValueError(f"{where} is {value!r}")

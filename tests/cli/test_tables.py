@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from pulab.errors import PulabWarning
+
 from ..tables.conftest import Customers
 from .test_cli import command
 
@@ -60,11 +62,13 @@ def test_from_a_table_to_candidates(folder: Path, run: Run) -> None:
 
 
 def test_prior(folder: Path, run: Run) -> None:
-    code, out, _ = command(*run, "prior", str(folder / "customers.csv"), "--label", "churned", "--json")
+    with pytest.warns(PulabWarning) as caught:
+        code, out, _ = command(*run, "prior", str(folder / "customers.csv"), "--label", "churned", "--json")
     estimate = json.loads(out)
     assert code == 0
     assert estimate["interval"][0] <= estimate["prior"] <= estimate["interval"][1]
     assert {"dedpul", "bbe"} <= set(estimate["methods"])
+    assert "only 38 rows are labelled" in str(caught[0].message)
 
 
 def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tmp_path: Path) -> None:

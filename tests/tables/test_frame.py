@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.tables._columns import Column, conform, kind_of
+from pulab.tables._columns import Column, column_of, conform
 from pulab.tables._frame import batches, read_table
 from pulab.tables._labels import read_labels
 
@@ -90,10 +90,11 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
     for source in ("t.csv", "t.tsv", "t.txt", "t.parquet"):
         read = read_table(tmp_path / source)
         assert read.columns == frame.columns
-        assert [kind_of(read[c])[0] for c in read.columns] == [kind_of(frame[c])[0] for c in frame.columns]
+        columns = [column_of(read[name]) for name in read.columns]
+        assert [c.kind for c in columns] == [column_of(frame[name]).kind for name in frame.columns]
         assert read["notes"].to_list() == frame["notes"].to_list()
         pieces = pl.concat(list(batches(tmp_path / source)))
-        columns = [Column(c, *kind_of(read[c])[:2]) for c in frame.columns if kind_of(frame[c]).kind != "left out"]
+        columns = [column for column in columns if column.kind != "left out"]
         assert conform(pieces, columns, "it").equals(conform(frame, columns, "it"))
     assert read_table(frame.to_pandas()).columns == frame.columns
     assert read_table(frame.lazy()).equals(frame)
@@ -186,7 +187,7 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
 )
 def test_texts_are_what_they_look_like(texts: list[Any], kind: str, form: str, values: list[Any] | None) -> None:
     text = pl.Series("x", texts)
-    assert kind_of(text)[:2] == (kind, form)
+    assert column_of(text) == Column("x", kind, form)
     if values is None:
         return
     read = conform(text.to_frame(), [Column("x", kind, form)], "it")["x"]
@@ -205,7 +206,7 @@ def test_gaps_are_gaps_in_whatever_holds_them() -> None:
         (frame,) = batches(values.to_frame())
         assert frame["x"].to_list() == ["1", None, None, "2", None, "3"]
     decimals = pl.Series("x", [Decimal(i) / 4 for i in range(60)], dtype=pl.Decimal(10, 2))
-    assert kind_of(decimals).kind == "number"
+    assert column_of(decimals).kind == "number"
     floats = pl.Series("x", [1.0, 2.5, float("nan"), None])
     assert conform(floats.to_frame(), [Column("x", "text")], "it")["x"].to_list() == ["1", "2.5", None, None]
     late = pl.Series("x", [str(i) for i in range(6000)] + ["oops"])
@@ -224,7 +225,7 @@ def test_columns_that_carry_nothing_are_left_out() -> None:
             "list": [[i] for i in range(n)],
         }
     )
-    kinds = {name: kind_of(table[name])[0] for name in table.columns}
+    kinds = {name: column_of(table[name]).kind for name in table.columns}
     assert kinds == {
         "counter": "left out",
         "code": "left out",

@@ -14,7 +14,7 @@ from sklearn.metrics import precision_score, recall_score, roc_auc_score
 from pulab.errors import InputError, ModelFileError, PriorError
 from pulab.methods import METHODS, Method
 from pulab.persistence import load_model
-from pulab.summary import complete
+from pulab.summary import check_summary
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
 from pulab.tables._evaluate import _share_found, stability
@@ -79,7 +79,7 @@ def test_summary_says_what_was_learned(model: TableModel) -> None:
 
 def test_a_summary_has_the_keys_of_its_definition(model: TableModel, tmp_path: Path) -> None:
     """No more and no fewer, when it is written and when it is read back."""
-    assert complete(model.summary) == model.summary
+    assert check_summary(model.summary) == model.summary
     assert TableModel.load(model.save(tmp_path / "model")).summary == model.summary
 
 
@@ -161,7 +161,7 @@ def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
     customers = Customers(400)
     steps: list[str] = []
     model = fit_table(customers.frame, "churned", prior=0.3, on_step=lambda text, done, total: steps.append(text))
-    assert complete(model.summary) == model.summary
+    assert check_summary(model.summary) == model.summary
     chosen = model.summary["method"]
     risks = {item["method"]: item["risk"] for item in chosen["compared"]}
     assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}

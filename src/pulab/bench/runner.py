@@ -35,12 +35,12 @@ SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs in a fleet: as one batched network
 FLEET_BYTES = 4 * 2**30  # limit on the samples of a fleet, which a device holds twice
 
 
-def ignore(runs: float) -> None:
-    """Report no progress."""
-
-
 def run_all(
-    specs: Iterable[RunSpec], *, device: str = "auto", jobs: int | None = None, on_progress: OnProgress = ignore
+    specs: Iterable[RunSpec],
+    *,
+    device: str = "auto",
+    jobs: int | None = None,
+    on_progress: OnProgress = lambda runs: None,
 ) -> Iterator[Row]:
     """The rows of these runs, each as soon as it is done: one process per core, or fleets of runs on a GPU.
 
@@ -60,6 +60,8 @@ def run_all(
 def _outcomes(
     specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress
 ) -> Iterator[Row | TrainingError]:
+    from pulab._torch import Settings
+
     prepare(specs, device)  # once, before the processes start: each would encode the texts
     if _is_cuda(device) or jobs <= 1:
         for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
@@ -68,7 +70,7 @@ def _outcomes(
     _load.cache_clear()  # the processes load the data themselves
     context = get_context("spawn")  # a forked torch may hang
     others = set(active_children())  # processes of the caller
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(_settings(),)) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(Settings.here(),)) as pool:
         running = [pool.submit(run_fleet, [spec], device) for spec in specs]
         try:
             for done in as_completed(running):
@@ -121,7 +123,7 @@ def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
 
 
 def run_fleet(
-    specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = ignore
+    specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = lambda runs: None
 ) -> list[Row | TrainingError]:
     """Train many runs at once, each with the result it has alone. The time of all is divided evenly among the rows.
 
@@ -276,12 +278,6 @@ def _is_cuda(device: str) -> bool:
     from pulab._torch import resolve_device
 
     return resolve_device(device).type == "cuda"
-
-
-def _settings() -> "Settings":
-    from pulab._torch import Settings
-
-    return Settings.here()
 
 
 def _begin_worker(settings: "Settings") -> None:

@@ -1,16 +1,14 @@
 """The commands for tables, which call :mod:`pulab.tables`."""
 
 import json
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pulab.cli import _console as console
-from pulab.errors import InputError, PulabWarning
+from pulab.errors import InputError
 from pulab.methods import METHODS
 from pulab.summary import Summary
 
@@ -109,10 +107,9 @@ def prior(
     """Estimate the share of positives in a table."""
     from pulab.tables import estimate_table_prior
 
-    with _warnings_as_lines():
-        estimate = estimate_table_prior(
-            table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
-        )
+    estimate = estimate_table_prior(
+        table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
+    )
     if as_json:
         console.print_json(
             {
@@ -230,14 +227,3 @@ def _lines(summary: Summary) -> Iterator[str]:
 
 def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print our own warnings as lines on stderr. Ignore others."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", PulabWarning)
-        yield
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        console.note(f"! {text[:1].upper()}{text[1:]}")

@@ -8,7 +8,7 @@ from pulab.report import paper
 from pulab.report._page import render
 from pulab.report.paper import Curve
 from pulab.report.plots import Plot, Reading, Scale, Shape, area, line
-from pulab.report.tables import cells
+from pulab.report.tables import by_method
 
 FLOOR = 1e-3  # smaller losses are drawn on the lower edge of a logarithmic chart
 SHADES = 10  # of the heat map
@@ -22,8 +22,7 @@ def demo_page(rows: Sequence[dict[str, Any]]) -> str:
     risks = [curve for curve in paper.curves(rows, "val_risk") if not curve.dashed]
     return render(
         "demo.html.j2",
-        table=cells(rows),
-        methods=list(dict.fromkeys(row["method"] for row in rows)),
+        table=by_method(rows),
         sampling=rows[0]["sampling"],
         names=losses,
         panels={

@@ -5,11 +5,10 @@ Such a chart fits a phone and a wide screen: lines stretch, words do not.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
-
-from pulab.report._format import Range, finite, limits
+from typing import NamedTuple
 
 Tick = tuple[float, str]
+Range = Sequence[float]  # its two ends
 
 
 class Scale(NamedTuple):
@@ -58,8 +57,6 @@ def _round_logs(low: float, high: float, most: int) -> list[float]:
 
 def round_up(value: float) -> float:
     """A round number a little above, to end a scale at."""
-    if value <= 0:
-        return 0.1
     power = 10.0 ** math.floor(math.log10(value))
     return next(m * power for m in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if m * power >= value or m == 10)
 
@@ -72,14 +69,13 @@ class Track(NamedTuple):
     interval: Range | None
 
 
-def track(value: Any, scale: Scale, band: Any = None, interval: Any = None) -> Track:
+def track(value: float | None, scale: Scale, band: Range | None = None, interval: Range | None = None) -> Track:
     """A value and the ranges around it, on a scale."""
 
     def stretch(ends: Range | None) -> Range | None:
         return None if ends is None else (scale.at(ends[0]), round(scale.at(ends[1]) - scale.at(ends[0]), 2))
 
-    number = finite(value)
-    return Track(None if number is None else scale.at(number), stretch(limits(band)), stretch(limits(interval)))
+    return Track(None if value is None else scale.at(value), stretch(band), stretch(interval))
 
 
 class Shape(NamedTuple):
@@ -120,12 +116,12 @@ def line(series: str, points: Iterable[tuple[float, float | None]], x: Scale, y:
     return Shape("dot" if len(parts) == 1 else "line", series, "".join(parts))
 
 
-def area(series: str, bands: Iterable[tuple[float, Range | None]], x: Scale, y: Scale) -> Shape:
+def area(series: str, bands: Iterable[tuple[float, Range]], x: Scale, y: Scale) -> Shape:
     """The area between the lower and upper ends of the bands."""
-    known = [(x.at(at), band) for at, band in bands if band is not None]
-    there = [f"{at},{_down(y, band[1])}" for at, band in known]
-    back = [f"{at},{_down(y, band[0])}" for at, band in reversed(known)]
-    return Shape("area", series, f"M{'L'.join(there + back)}Z" if known else "")
+    bands = list(bands)
+    there = [f"{x.at(at)},{_down(y, band[1])}" for at, band in bands]
+    back = [f"{x.at(at)},{_down(y, band[0])}" for at, band in reversed(bands)]
+    return Shape("area", series, f"M{'L'.join(there + back)}Z")
 
 
 def steps(series: str, edges: Sequence[float], heights: Sequence[float], x: Scale, y: Scale) -> Shape:

@@ -79,13 +79,6 @@ def by_method(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[list[str]
     return ["method", "test error, %", "recovery error, %", "n"], lines
 
 
-def plain(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A text table, its columns aligned by spaces."""
-    widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-    rows = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in (header, *lines))
-    return "\n".join(row.rstrip() for row in rows)
-
-
 def as_csv(records: Sequence[Any]) -> str:
     """Named tuples as comma-separated values, one per line."""
     out = io.StringIO()

@@ -3,7 +3,6 @@
 import datetime
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -30,60 +29,53 @@ DATE_AND_TIME = (
 ALMOST_A_NUMBER = r"^\(?\s*[+-]?\s*([$€£]|EUR|USD|GBP|CHF)?\s*\d[\d., ]*\s*([%$€£]|EUR|USD|GBP|CHF)?\s*\)?$"  # $20, 5 %
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column to learn from."""
+class Column(NamedTuple):
+    """How the values of a column are read."""
 
     name: str
-    kind: str  # "number", "boolean", "date", "time" or "text"
+    kind: str  # "number", "boolean", "date", "time", "text" or LEFT_OUT
     form: str = ""  # how text is written: a key of NUMBERS, or one of DATES; empty for the usual form
-
-
-class Kind(NamedTuple):
-    """How the values of a column are read and written; for a column that is left out, the reason."""
-
-    kind: str
-    form: str = ""
-    note: str = ""
+    note: str = ""  # why it was left out
 
 
 TYPED: dict[Any, str] = {pl.Boolean: "boolean", pl.Time: "time", pl.Date: "date", pl.Datetime: "date"}
 TYPED[pl.Duration] = "number"
-COUNTER = Kind(LEFT_OUT, note="it numbers the rows")
 
 
 # In the fit -----------------------------------------------------------------------------------------------------------
 
 
-def kind_of(values: pl.Series) -> Kind:
-    """How to read a column."""
-    dtype = values.dtype
+def column_of(values: pl.Series) -> Column:
+    """How to read a column, or why not to."""
+    name, dtype = values.name, values.dtype
     if values.null_count() == len(values):
-        return Kind(LEFT_OUT, note="every value is missing")
+        return Column(name, LEFT_OUT, note="every value is missing")
     if dtype not in WORDS and not dtype.is_numeric() and dtype.base_type() not in TYPED:
-        return Kind(LEFT_OUT, note=f"values of type {dtype} cannot be learned from")
+        return Column(name, LEFT_OUT, note=f"values of type {dtype} cannot be learned from")
     if values.null_count() == 0 and values.n_unique() == 1:
-        return Kind(LEFT_OUT, note="every row has the same value")
+        return Column(name, LEFT_OUT, note="every row has the same value")
     if dtype in WORDS:
-        return _kind_of_text(values.cast(pl.String).str.strip_chars())
-    if dtype.is_numeric():
-        return COUNTER if _is_counter(values.cast(pl.Float64)) else Kind("number")
-    return Kind(TYPED[dtype.base_type()])
+        column = _column_of_text(values.cast(pl.String).str.strip_chars())
+    else:
+        column = Column(name, "number" if dtype.is_numeric() else TYPED[dtype.base_type()])
+    if column.kind == "number" and _is_counter(_as_kind(values, column, name)):
+        return Column(name, LEFT_OUT, note="it numbers the rows")
+    return column
 
 
-def _kind_of_text(text: pl.Series) -> Kind:
+def _column_of_text(text: pl.Series) -> Column:
     few = text.drop_nulls().head(200)  # a few values exclude most forms, without reading the whole column
     for kind, form in FORMS:
         if not _is_all(few, kind, form) or not _is_all(text, kind, form):
             continue
         if form == COMMA and _is_all(text, kind, THOUSANDS):
             break  # such as 1,234 in every row: either may be meant
-        return COUNTER if kind == "number" and _is_counter(_read(text, kind, form)) else Kind(kind, form)
+        return Column(text.name, kind, form)
     if text.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
-        return Kind("boolean")
+        return Column(text.name, "boolean")
     if _is_code(text) and not misfit(text):
-        return Kind(LEFT_OUT, note="another word in every row, as identifiers have")
-    return Kind("text")
+        return Column(text.name, LEFT_OUT, note="another word in every row, as identifiers have")
+    return Column(text.name, "text")
 
 
 def _is_all(text: pl.Series, kind: str, form: str) -> bool:
@@ -92,7 +84,7 @@ def _is_all(text: pl.Series, kind: str, form: str) -> bool:
 
 def _is_counter(values: pl.Series) -> bool:
     """Whether whole numbers count the rows: all are different, and they use nearly all of their range."""
-    if len(values) < 50 or values.null_count() or not values.is_finite().all() or (values != values.floor()).any():
+    if len(values) < 50 or values.null_count() or (values != values.floor()).any():
         return False
     return values.n_unique() == len(values) and bool(int(values.max()) - int(values.min()) < 1.1 * len(values))  # type: ignore[arg-type]
 

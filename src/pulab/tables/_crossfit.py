@@ -41,11 +41,7 @@ class Views:
 
     def of(self, method: str) -> Single:
         """As this method takes them."""
-        return self.numbers if self.takes_gaps(method) else self.filled
-
-    def takes_gaps(self, method: str) -> bool:
-        """Whether this method takes NaN for a missing number."""
-        return takes_gaps(METHODS[method].load()())
+        return self.numbers if takes_gaps(METHODS[method].load()()) else self.filled
 
 
 class HeldOut(NamedTuple):

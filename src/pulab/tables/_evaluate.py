@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from pulab.summary import Distributions, Feature, Metric, ReviewPoint
 
 Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
+# The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
+Part = tuple[Any, Marks, Callable[[Any], Array]]
 SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
 OF_CALLED = ("precision", "f1", "lee_liu")  # not defined if no row is called positive
 TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # further above 1 than this or that / √n_p: not chance
@@ -153,14 +155,6 @@ def _share_found(positive: Array, ranked: Array, k: int) -> float:
 def _wilson(share: float, n: int) -> list[float]:
     """Wilson's 95 % interval of a share. It stays within 0 and 1, even for few rows."""
     return list(binomtest(round(share * n), n).proportion_ci(method="wilson"))
-
-
-class Part(NamedTuple):
-    """The held-out rows of a fold, which of them are labelled, and the scores of the fold's model."""
-
-    X: Any
-    labelled: Marks
-    scores_of: Callable[[Any], Array]
 
 
 def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[Feature]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from pulab._validation import check_number
@@ -15,9 +16,9 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
-from pulab.summary import Summary, complete
+from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
-from pulab.tables._features import Features, import_skrub
+from pulab.tables._features import Features, Single, import_skrub
 from pulab.tables._frame import batches, name_of
 from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
@@ -29,6 +30,11 @@ RESERVED = ("rank", "row", "score", "probability", "probability_unlabeled", "dec
 def takes_gaps(classifier: Any) -> bool:
     """Whether the classifier takes NaN for a missing number."""
     return bool(get_tags(classifier).input_tags.allow_nan)
+
+
+def scores_of(classifier: Any, features: Features, numbers: Single) -> NDArray[np.float64]:
+    """The classifier's scores of rows, whose missing numbers are filled in if it cannot take them."""
+    return logits_of(classifier, numbers if takes_gaps(classifier) else features.filled(numbers))
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,7 +163,7 @@ class TableModel:
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
-            summary = complete(document["summary"])
+            summary = check_summary(document["summary"])
             model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
             model._check()
         return model
@@ -183,10 +189,7 @@ class TableModel:
         return self._scored(frame, conform(frame, self.features.columns, where))
 
     def _scored(self, frame: pl.DataFrame, conformed: pl.DataFrame) -> pl.DataFrame:
-        numbers = self.features(conformed)
-        if not takes_gaps(self.classifier):
-            numbers = self.features.filled(numbers)
-        score = logits_of(self.classifier, numbers)
+        score = scores_of(self.classifier, self.features, self.features(conformed))
         probability = self.calibrator(score)
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}
         return pl.DataFrame({**names, "score": score, "probability": probability, "decision": probability > 0.5})

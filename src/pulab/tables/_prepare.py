@@ -8,13 +8,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pulab.errors import InputError
-from pulab.tables._columns import LEFT_OUT, Column, Kind, check_column, conform, kind_of, with_numbers
+from pulab.tables._columns import LEFT_OUT, Column, check_column, column_of, conform, with_numbers
 from pulab.tables._features import Features, Single
 from pulab.tables._frame import name_of, read_table
 from pulab.tables._labels import LabelColumn, read_labels
 from pulab.tables._model import RESERVED
-
-DROPPED = Kind(LEFT_OUT, note="so it was asked for")
 
 
 class Request(NamedTuple):
@@ -71,9 +69,10 @@ def prepare(
         if other in (label, id):
             raise InputError(f"{other!r} is the label or the id, which no method learns from. Drop other columns.")
     rest = [other for other in frame.columns if other not in (label, id)]
-    kinds = {other: DROPPED if other in drop else kind_of(frame[other]) for other in rest}
-    columns = [Column(other, kind.kind, kind.form) for other, kind in kinds.items() if kind.kind != LEFT_OUT]
-    notes = {other: kind.note for other, kind in kinds.items() if kind.kind == LEFT_OUT}
+    dropped = {other: Column(other, LEFT_OUT, note="it was to be dropped") for other in drop}
+    every = [dropped.get(other) or column_of(frame[other]) for other in rest]
+    columns = [column for column in every if column.kind != LEFT_OUT]
+    notes = {column.name: column.note for column in every if column.kind == LEFT_OUT}
     if not columns:
         reasons = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {reasons}".rstrip(". ") + ".")

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
-from pulab.model_selection import logits_of
 from pulab.priors import PriorEstimate
 from pulab.summary import Candidate, Column, Curve, Summary, Table
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._features import Features
-from pulab.tables._model import beside
+from pulab.tables._model import beside, scores_of
 from pulab.tables._prepare import Request, TableData
 
 Array = NDArray[np.float64]
@@ -52,7 +51,7 @@ def summarise(
     k = min(max(TOP, int((probability[~labelled] > 0.5).sum())), data.n_unlabeled)
     candidates = _candidates(data, held_out, probability[~labelled], of_unlabeled, k)
     parts = [
-        evaluate.Part(X.numbers[rows], labelled[rows], partial(_scores, model, X, choice.method))
+        (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
@@ -94,10 +93,6 @@ def summarise(
         "random_state": request.random_state,
     }
     return cast(Summary, _plain(summary)), candidates
-
-
-def _scores(model: Any, X: Views, method: str, rows: Any) -> Array:
-    return logits_of(model, rows if X.takes_gaps(method) else X.features.filled(rows))
 
 
 def _candidates(data: TableData, held_out: HeldOut, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
