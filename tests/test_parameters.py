@@ -2,6 +2,7 @@
 
 from dataclasses import field
 from inspect import signature
+from typing import ClassVar
 
 import pytest
 from sklearn.base import clone
@@ -37,3 +38,26 @@ def test_parameters_are_inherited_and_keep_their_place() -> None:
 def test_other_parameters_are_refused(args: tuple[int, ...], parameters: dict[str, int], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Child(*args, **parameters)
+
+
+class Written(Parent):
+    colours: ClassVar[list[str]] = ["red"]
+
+    def __init__(self, *, size: int = 9) -> None:
+        super().__init__(width=size)
+        self.size = size
+
+
+class OfWritten(Written):
+    pass
+
+
+def test_a_written_constructor_is_kept_in_subclasses_too() -> None:
+    assert OfWritten(size=4).width == 4
+    assert OfWritten().get_params() == {"size": 9}
+    assert signature(type("Plain", (Parent,), {"__annotations__": {"a": ClassVar[int]}, "a": 1})) == signature(Parent)
+
+
+def test_a_parameter_needs_a_default() -> None:
+    with pytest.raises(TypeError, match="parameter 'height' of Bad needs a default"):
+        type("Bad", (Parent,), {"__annotations__": {"height": float}})

@@ -307,6 +307,15 @@ def test_only_plain_networks_are_batched() -> None:
     assert not can_stack(nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 1)))
     assert not can_stack(nn.Sequential(plain(), Volumes()))
     assert not can_stack(nn.Sequential(nn.Linear(5, 2000), nn.Linear(2000, 2500), nn.Linear(2500, 1)))
+
+    class Scaled(nn.Sequential):
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return super().__call__(3 * x)
+
+    assert not can_stack(Scaled(nn.Linear(5, 1)))
+    noted = plain()
+    noted[2].note = "an attribute of its own"
+    assert not can_stack(noted)
     hooked, patched, shared = plain(), plain(), nn.Dropout(0.5)
     hooked[1].register_forward_hook(lambda module, args, out: 2 * out)
     patched[1].forward = torch.tanh

@@ -18,6 +18,7 @@ from pulab.errors import InputError
 from pulab.estimators._base import BasePUClassifier, Task, fit_tasks
 from pulab.estimators._vpu import VPUClassifier
 from pulab.losses import nnpu_risk
+from pulab.methods import METHODS
 from pulab.training import Batch, Objective, Schedule, Step
 from pulab.training.fleet import _training
 from pulab.training.loop import _run_epoch
@@ -122,7 +123,7 @@ def test_a_recorded_step_learns_what_the_cpu_learns(optimizer: str) -> None:
             assert np.abs(scores[0] - scores[1]).max() < 1e-6
 
 
-def check_resuming(clf: BasePUClassifier, others: list[BasePUClassifier], device: str) -> None:
+def check_resuming(clf: BasePUClassifier, others: list[BasePUClassifier]) -> None:
     """Stopped in the middle of an epoch and begun anew, a training ends as one that was never touched."""
     data = Blobs("case-control")
 
@@ -151,9 +152,50 @@ def check_resuming(clf: BasePUClassifier, others: list[BasePUClassifier], device
 @pytest.mark.parametrize("i", [0, 3])
 @pytest.mark.parametrize("optimizer", ["amsgrad", "adamw", "sgd"])
 def test_resume_is_exact(i: int, optimizer: str) -> None:
-    check_resuming(fleet(module=norm_net, optimizer=optimizer, lr_schedule="cosine")[i], [], "cpu")
+    check_resuming(fleet(module=norm_net, optimizer=optimizer, lr_schedule="cosine")[i], [])
     clfs = fleet(optimizer=optimizer)
-    check_resuming(clfs[i], clfs[i + 1 : i + 3], "cpu")
+    check_resuming(clfs[i], clfs[i + 1 : i + 3])
+
+
+@pytest.mark.parametrize(
+    "key", [key for key, method in METHODS.items() if method.is_network and not method.needs_negatives]
+)
+def test_every_method_is_the_same_alone_in_a_fleet_and_resumed(key: str) -> None:
+    data, method = Blobs("case-control"), METHODS[key]
+    y = data.y_true if method.learns_from_truth else data.s
+    shared = {"module": dropping_net, "epochs": 3, "dtype": "float64", "device": "cpu", "lr_schedule": "cosine"}
+
+    def made() -> list[Any]:
+        prior = {"prior": 0.4} if method.needs_prior else {}
+        return [method.load()(**shared, **prior, lr=1e-3 * (1 + i), random_state=i) for i in range(2)]
+
+    many = made()
+    fit_tasks(many, [clf._prepare(data.X, y) for clf in many], batched=True)
+    for alone, together in zip(made(), many, strict=True):
+        alone.fit(data.X, y)
+        assert np.abs(alone.decision_function(data.X) - together.decision_function(data.X)).max() < 1e-9
+    check_resuming(*made()[:1], [])
+
+
+class Odd(nn.Linear):
+    """With a buffer that grows and an infinite one, which a mean must survive."""
+
+    def __init__(self) -> None:
+        super().__init__(5, 1)
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("mask", torch.tensor([0.0, 0, 0, 0, -torch.inf]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.seen = torch.cat([self.seen, x.detach().mean()[None]])[-5:]
+        return super().forward(x * self.mask.exp())
+
+
+def test_a_teacher_takes_odd_buffers() -> None:
+    data = Blobs("case-control")
+    clf = fleet(module=Odd)[0].fit(data.X, data.s)
+    assert clf.score(data.X, data.y_true) > 0.8
+    assert clf.module_.mask[-1] == -torch.inf
 
 
 def test_the_teacher_is_the_mean_of_the_model_and_the_one_that_is_kept() -> None:
@@ -258,6 +300,86 @@ def test_vpu_written_out() -> None:
     assert clf.threshold_ == pytest.approx(np.log(largest / 2) - np.log(1 - largest / 2))
     at_half = logsigmoid(torch.tensor(clf.threshold_)).exp().item()
     assert at_half == pytest.approx(largest / 2)
+
+
+class Plain(Objective):
+    """Keeps a plain attribute, and changes its rows in place through ``augment``."""
+
+    def __init__(self, power: float, **numbers: Tensor) -> None:
+        super().__init__(**numbers)
+        self.power = power
+
+    def step(self, batch: Batch) -> Step:
+        g = batch.logits(batch.originals)
+        loss = nnpu_risk(g["p"], g["u"], self.numbers["prior"]).objective * self.power
+        return Step(loss, {"loss": loss})
+
+    def validation_risk(self, g: Mapping[str, Tensor]) -> Tensor:
+        return nnpu_risk(g["p"], g["u"], self.numbers["prior"]).value
+
+
+class PlainClassifier(NNPUClassifier):
+    power: float = 1.0
+    make: Any = Plain
+
+    def _objective(self, task: Task, schedule: Schedule) -> Any:
+        return self.make(self.power, **task.numbers(prior=task.prior))
+
+
+def test_models_with_other_plain_attributes_are_trained_apart() -> None:
+    data = Blobs("case-control")
+    shared = {"prior": 0.4, "module": dropping_net, "epochs": 2, "optimizer": "sgd", "device": "cpu", "random_state": 0}
+    clfs = [PlainClassifier(power=power, **shared) for power in (1.0, 5.0)]
+    fit_tasks(clfs, [clf._prepare(data.X, data.s) for clf in clfs], batched=True)
+    alone = [clone(clf).fit(data.X, data.s).decision_function(data.X) for clf in clfs]
+    assert all(np.allclose(clf.decision_function(data.X), scores) for clf, scores in zip(clfs, alone, strict=True))
+    in_place = PlainClassifier(power=1.0, augment=lambda x, random: x.add_(100), **shared).fit(data.X, data.s)
+    assert np.array_equal(in_place.decision_function(data.X), alone[0])  # it passes the originals
+
+
+def changed(**functions: Any) -> Any:
+    return type("Changed", (Plain,), functions)
+
+
+def scalar(self: Plain, batch: Batch) -> Step:
+    loss = batch.logits()["u"].mean()
+    return Step(loss, {"loss": loss})
+
+
+def named(self: Plain, batch: Batch) -> Step:
+    loss = batch.logits()["u"].mean(-1)
+    return Step(loss, {"loss": loss, "lr": loss})
+
+
+def keeping(self: Plain, batch: Batch) -> Step:
+    loss = batch.logits()["u"].mean(-1)
+    self.memory["mean"] = loss[:, None]
+    return Step(loss, {"loss": loss})
+
+
+def with_memory(self: Plain, power: float, **numbers: Tensor) -> None:
+    Objective.__init__(self, **numbers)
+    self.memory["mean"] = torch.zeros(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (changed(step=lambda self, batch: batch.logits()["u"]), "Changed.step must return a Step"),
+        (changed(step=scalar), r"Changed.step must return a value per model, shape \(1,\), but objective is \(\)"),
+        (changed(step=named), "the loop has a term 'lr' of its own"),
+        (changed(step=lambda self, batch: batch["u"]), "Changed.step fails in training: TypeError: 'Batch' object"),
+        (changed(validation_risk=lambda self, g: 3.0), "Changed.validation_risk must return a value per model.*float"),
+        (changed(end_epoch=lambda self, epoch: {"a": 1.0}), "Changed.end_epoch must return .*but a is float"),
+        (changed(__init__=with_memory, step=keeping), r"must change memory\['mean'\] in place"),
+        (changed(teacher_decay=1.5), "teacher_decay must be a number in"),
+        (lambda power, **numbers: Plain(power, prior=0.4), "the number 'prior' must be a tensor"),
+    ],
+)
+def test_an_objective_that_does_not_keep_to_the_rules_is_told(make: Any, message: str) -> None:
+    data = Blobs("case-control")
+    with pytest.raises(InputError, match=message):
+        PlainClassifier(prior=0.4, epochs=1, make=make, device="cpu").fit(data.X, data.s)
 
 
 @pytest.mark.parametrize(

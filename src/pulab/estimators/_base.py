@@ -246,10 +246,9 @@ class BasePUClassifier(PUClassifier):
         labels = check_labels(y, X.shape[0])
         self.classes_ = labels.classes
         seeds = Seeds(draw_seed(self.random_state))
-        parameters = self.get_params(deep=False)
         prior = math.nan
-        if "prior" in parameters:
-            prior, interval = self._resolve_prior(parameters["prior"], X, labels.positive, seeds["prior"])
+        if hasattr(self, "prior"):
+            prior, interval = self._resolve_prior(self.prior, X, labels.positive, seeds["prior"])
             self.prior_, self.prior_interval_ = prior, interval
         self.device_ = device
 
@@ -299,7 +298,7 @@ class BasePUClassifier(PUClassifier):
         for name in ("epochs", "batch_size_u", "batch_size_p"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
-        if not isinstance(self.lr_milestones, list | tuple | np.ndarray):
+        if not isinstance(self.lr_milestones, list | tuple | range | np.ndarray):
             raise InputError(f"lr_milestones must be a sequence of epochs, got {self.lr_milestones!r}.")
         for milestone in self.lr_milestones:
             check_number("each of lr_milestones", milestone, low=0, whole=True)

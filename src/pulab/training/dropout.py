@@ -50,7 +50,7 @@ def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropou
     The layer stays the same object, so hooks and other references to it still work.
     """
     device = next(module.parameters()).device
-    layers: list[Any] = [layer for layer in module.modules() if _is_plain(layer)]
+    layers: list[Any] = [layer for layer in module.modules() if is_plain_dropout(layer)]
     try:
         for i, layer in enumerate(layers, 1):
             layer.__class__ = CountedDropout
@@ -66,6 +66,6 @@ def counted_dropout(module: nn.Module, seed: int) -> Iterator[list[CountedDropou
             layer.__class__ = nn.Dropout
 
 
-def _is_plain(layer: nn.Module) -> bool:
+def is_plain_dropout(layer: nn.Module) -> bool:
     """Whether a layer is torch's own, without added attributes."""
     return type(layer) is nn.Dropout and vars(layer).keys() == vars(nn.Dropout()).keys() and not layer._buffers

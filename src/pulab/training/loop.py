@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from pulab import losses
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
+from pulab._validation import check_number
 from pulab.errors import InputError, PulabError, in_one_line
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
 from pulab.training.model import Model
@@ -89,6 +90,8 @@ class Training:
             name: value.to(self.device, dtype if value.is_floating_point() else value.dtype)
             for name, value in objective.memory.items()
         }
+        if objective.teacher_decay is not None:
+            check_number("teacher_decay", objective.teacher_decay, low=0, high=1, ends="[)")
         if any(value.shape[:1] != (len(jobs),) for value in objective.memory.values()):
             raise InputError(
                 f"the memory of {type(objective).__name__} must have a line per model: shape (1, …) for one."
@@ -250,7 +253,7 @@ class Training:
         """Whose code raised an error, by the last line of Python that ran."""
         file = extract_tb(error.__traceback__)[-1].filename
         augment = self.jobs[0].augment
-        if file in (getfile(type(self.objective)), losses.__file__):
+        if file in (getfile(type(self.objective).step), losses.__file__):
             return f"{type(self.objective).__name__}.step"
         return "augment" if augment is not None and file == getfile(inspect.unwrap(augment)) else "the module"
 
@@ -312,6 +315,11 @@ class Training:
     def _checked(self, step: Step) -> Step:
         if not isinstance(step, Step) or "loss" not in step.terms:
             raise InputError(f"{type(self.objective).__name__}.step must return a Step whose terms hold 'loss'.")
+        taken = {"objective", "epoch", "lr", "positive_share", "val_risk"} & set(step.terms)
+        if taken:
+            raise InputError(
+                f"{type(self.objective).__name__}: the loop has a term {min(taken)!r} of its own. Rename it."
+            )
         self._lines("step", {"objective": step.objective, **step.terms})
         return step
 
@@ -334,7 +342,7 @@ class Training:
         return Batch(self._forward, originals, inputs, positions, self._random)
 
     def _augmented(self, augment: Augment, rows: Tensor) -> Tensor:
-        view = augment(rows, self._random)
+        view = augment(rows.clone(), self._random)  # a copy: it may change them in place
         if not isinstance(view, Tensor) or view.shape != rows.shape:
             got = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
             raise InputError(f"augment must return rows of the same shape, {tuple(rows.shape)}, got {got}.")
@@ -351,10 +359,11 @@ class Training:
         rows = torch.tensor(self._row_counts, dtype=torch.float64, device="cpu")[:, None, None]
         table = torch.stack(self._terms).double().cpu()  # steps × terms × models
         bad = ~torch.isfinite(table).all(dim=1)  # steps × models
+        also = "" if self.jobs[0].augment is None else " and in what augment returns"
         for i in bad.any(dim=0).nonzero().flatten().tolist():
             self.failures[i] = self.failures[i] or (
                 f"the loss is no longer finite at epoch {self.epoch}, step {int(bad[:, i].nonzero()[0]) + 1} of "
-                f"{len(table)}. Lower lr, scale X, or look for extreme values in it."
+                f"{len(table)}. Lower lr, scale X, or look for extreme values in it{also}."
             )
         means = (rows * table).sum(0) / rows.sum()
         return [

@@ -78,9 +78,15 @@ class Model:
     @torch.no_grad()
     def move_teacher(self, share: Tensor) -> None:
         """Move the mean of weights and buffers by this share towards the model."""
-        state = self.state()
-        for name, value in self.teacher.items():
-            value.lerp_(state[name], share.to(value.dtype))
+        for name, current in self.state().items():
+            mean = self.teacher.get(name)
+            if not current.is_floating_point():
+                continue
+            if mean is None or mean.shape != current.shape:  # a buffer that the module makes or enlarges as it goes
+                self.teacher[name] = current.clone()
+            else:  # a mask may be infinite, and the difference of two infinities is not a number
+                moved = mean.lerp(current, share.to(mean.dtype))
+                mean.copy_(torch.where(mean == current, current, moved))
 
     def state_dict(self) -> dict[str, Any]:
         """Weights as they stand, those of the teacher and those of the best epoch."""
@@ -90,9 +96,8 @@ class Model:
     def load_state_dict(self, state: dict[str, Any], steps: int) -> None:
         """Continue from a kept state, after this many steps."""
         self._put(state["weights"])
-        for name, value in self.teacher.items():
-            value.copy_(state["teacher"][name])
         device = self.parameters()[0].device
+        self.teacher = {name: value.to(device) for name, value in state["teacher"].items()}
         self._best = {name: value.to(device) for name, value in state["best"].items()}
         for passes in self._passes():
             passes.fill_(steps)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from pulab.training.dropout import is_plain_dropout
 from pulab.training.model import Model, has_gradient_hooks
 
 # Layers that compute row by row, draw no random numbers (but dropout's), and whose repr says all that they do.
@@ -30,9 +31,18 @@ def can_stack(module: nn.Module) -> bool:
 
 
 def _is_plain(layer: nn.Module) -> bool:
+    """Whether torch's own code runs, and the layer's repr says the rest."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    known = type(layer) in LAYERS or type(layer).forward is nn.Sequential.forward
+    if isinstance(layer, nn.Sequential):  # a subclass may only say what is inside
+        own = {name for cls in type(layer).__mro__ if cls not in nn.Sequential.__mro__ for name in vars(cls)}
+        known = vars(layer).keys() == vars(nn.Sequential()).keys() and own <= {"__init__", *vars(_Named)}
+    else:
+        known = type(layer) in LAYERS and (type(layer) is not nn.Dropout or is_plain_dropout(layer))
     return known and "forward" not in vars(layer) and not any(getattr(layer, name) for name in hooks)
+
+
+class _Named:
+    """A class of no code: its attributes are those that every class has."""
 
 
 def anatomy(module: nn.Module) -> tuple[Any, ...]:
