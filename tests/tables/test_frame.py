@@ -1,5 +1,6 @@
 """Reading tables, and what their label column says."""
 
+import csv
 import datetime
 import os
 from decimal import Decimal
@@ -107,6 +108,9 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
         (b"a,b\n1,2\n3,4,5\n6,7\n", "line 3 of .* has 3 fields, but its first line names 2"),
         (b"a,b\n1,2\n3\n6,7\n", "line 3 of .* has 1 fields"),
         (b'a,b\n1,"oops\n2,x\n', "a quote that is not closed"),
+        (b'a,b,c\n1,"x",2\n2,"y,5\n3,w,6\n4,w,8\n9,w",3\n', "column 'b' of .* holds 2 whole lines of the table"),
+        (b"a,b\n1," + 200_000 * b"x" + b"\n2\n", "line 3 of .* has 1 fields"),
+        (b'a,b\n1,"' + 200_000 * b"x" + b"\n", "a quote that is not closed.*unexpected end"),
         (b"", "empty line"),
         (b"\x1f\x8b\x08 and so on", "compressed"),
         (b"PK\x03\x04 and so on", "Excel"),
@@ -120,16 +124,22 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
 def test_broken_files_get_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
+    limit = csv.field_size_limit()
     with pytest.raises((DataFormatError, InputError), match=message) as error:
         read_table(path)
     assert "\n" not in str(error.value)
+    assert csv.field_size_limit() == limit
 
 
 def test_quoted_fields_may_hold_anything(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text('a,b\n"x, y",1\n"two\nlines",2\n"say ""hi""",3\n')
-    assert read_table(path)["a"].to_list() == ["x, y", "two\nlines", 'say "hi"']
-    assert pl.concat(list(batches(path)))["a"].to_list() == ["x, y", "two\nlines", 'say "hi"']
+    path.write_text('a,b\n"x, y",1\n"two\nlines",2\n"say ""hi""",3\n"a\nb, c\nd",4\n')
+    wanted = ["x, y", "two\nlines", 'say "hi"', "a\nb, c\nd"]
+    assert read_table(path)["a"].to_list() == wanted
+    assert pl.concat(list(batches(path)))["a"].to_list() == wanted
+    path.write_text('a,b\n1,"x\n2,y\n3,z\n4,"\n')
+    with pytest.raises(DataFormatError, match="holds 2 whole lines"):
+        list(batches(path, ["a"]))  # rows are lost, although column a looks well
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -168,12 +168,26 @@ def _csv_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFr
     _refuse_twins(names)
     convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(written, pa.string()))
     wanted = names
-    if len(set(written)) == len(written):  # several columns may have no name
+    if len(set(written)) == len(written) and not n_quotes:  # several may have no name, and any may swallow lines
         wanted = _wanted(columns, names)
         convert.include_columns = [written[names.index(name)] for name in wanted]
     with pa.csv.open_csv(path, read, parse, convert) as reader:
         for batch in reader:
-            yield _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
+            frame = _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
+            _refuse_swallowed_lines(frame, separator, len(names), path)
+            yield frame
+
+
+def _refuse_swallowed_lines(frame: pl.DataFrame, separator: str, n_columns: int, path: Path) -> None:
+    """Refuse a value that holds lines of the table: one stray quote opened it, and another closed it."""
+    for column in frame if n_columns > 1 else ():
+        for value in column.filter(column.str.contains("\n", literal=True)):
+            lines = value.splitlines()[1:-1]
+            if len(lines) >= (2 if n_columns <= 5 else 1) and {x.count(separator) for x in lines} == {n_columns - 1}:
+                raise DataFormatError(
+                    f"column {column.name!r} of {path} has a value that holds {len(lines)} whole lines of the table, "
+                    f"from {lines[0][:40]!r} on: a quote is out of place. Correct the lines before and after."
+                )
 
 
 def _separator(path: Path) -> str:
@@ -200,9 +214,10 @@ def _not_utf8(path: Path) -> str:
 
 def _fault(path: Path) -> str:
     """What is wrong with a CSV file, and where; empty if nothing is found."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=_separator(path), strict=True)
-        try:
+    limit = csv.field_size_limit(2**31 - 1)  # a quote that is not closed makes long fields
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=_separator(path), strict=True)
             n_names = len(next(reader, []))
             for fields in reader:
                 if fields and len(fields) != n_names:
@@ -210,8 +225,10 @@ def _fault(path: Path) -> str:
                         f"line {reader.line_num} of {path} has {len(fields)} fields, but its first line names "
                         f"{n_names} columns. Correct that line: a field with a separator in it must be quoted."
                     )
-        except UnicodeDecodeError:
-            return _not_utf8(path)
-        except csv.Error as error:
-            return f"{path} has a quote that is not closed, or a field that is too long ({error}). Correct the quotes."
+    except UnicodeDecodeError:
+        return _not_utf8(path)
+    except csv.Error as error:
+        return f"{path} has a quote that is not closed or out of place ({error}). Correct the quotes."
+    finally:
+        csv.field_size_limit(limit)
     return ""
