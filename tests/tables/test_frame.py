@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
@@ -153,6 +155,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_table(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="must be a CSV or Parquet file"):
         read_table([[1, 2]])
+
+
+def test_columns_that_only_pandas_or_pyarrow_write(tmp_path: Path) -> None:
+    wide = pa.array([Decimal("0.5"), None], pa.decimal256(60, 2))
+    table = pa.table({"x": [1, 2], "wide": wide, "__index_level_0__": [7, 9]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.parquet"):
+        assert read_table(source).to_dict(as_series=False) == {"x": [1, 2], "wide": [0.5, None]}
+
+
+def test_a_lazy_frame_that_cannot_be_collected(tmp_path: Path) -> None:
+    for frame in (pl.LazyFrame({"x": ["a"]}).select(pl.col("y")), pl.scan_csv(tmp_path / "none.csv")):
+        with pytest.raises(InputError, match="the lazy frame cannot be collected") as error:
+            read_table(frame)
+        assert "\n" not in str(error.value)
 
 
 def test_files_of_odd_shapes(tmp_path: Path) -> None:

@@ -67,7 +67,10 @@ def name_of(source: Any) -> str:
 
 def _from_memory(source: Any) -> pl.DataFrame | None:
     if isinstance(source, pl.DataFrame | pl.LazyFrame):
-        return source.lazy().collect()
+        try:
+            return source.lazy().collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"the lazy frame cannot be collected: {in_one_line(error)}.") from error
     if isinstance(source, pa.Table):
         return _frame(source)
     if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns"):
@@ -92,6 +95,10 @@ def _from_pandas(column: Any, name: str) -> pl.Series:
 
 def _frame(table: pa.Table) -> pl.DataFrame:
     _refuse_twins(table.column_names)
+    table = table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
+    for i, field in enumerate(table.schema):
+        if pa.types.is_decimal256(field.type):  # unknown to polars
+            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
     try:
         return pl.DataFrame(pl.from_arrow(table))
     except pl.exceptions.PolarsError as error:
