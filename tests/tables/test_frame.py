@@ -148,6 +148,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "customers.csv").write_text("a\n1\n")
     with pytest.raises(DataNotFoundError, match=r"Did you mean 'customers.csv'"):
         read_table(tmp_path / "costumers.csv")
+    for address in ("https://example.org/t.csv", Path("s3://bucket/t.parquet")):
+        with pytest.raises(InputError, match=r"is an address, not a file. Download it first"):
+            read_table(address)
     with pytest.raises(InputError, match="folder"):
         read_table(tmp_path)
     os.mkfifo(tmp_path / "pipe.csv")

@@ -118,6 +118,8 @@ def _refuse_twins(names: Sequence[str]) -> None:
 
 def _existing(source: str | Path) -> Path:
     path = Path(source)
+    if re.match(r"\w{2,}:/", str(source)):
+        raise InputError(f"{source} is an address, not a file. Download it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder. Name a CSV or Parquet file.")
     if not path.exists():
