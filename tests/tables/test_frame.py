@@ -3,6 +3,7 @@
 import csv
 import datetime
 import os
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.tables._columns import Column, column_of, conform
+from pulab.tables._columns import Column, column_of, conform, misfit
 from pulab.tables._frame import batches, read_table
 from pulab.tables._labels import read_labels
 
@@ -198,6 +199,11 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
         (["1,5", "12", "-0,25"], "number", ",", [1.5, 12, -0.25]),
         (["1.234,5", "2.000", "7"], "number", ",", [1234.5, 2000, 7]),
         (["1,234,567", "12", "1,000.5"], "number", "1,000", [1234567, 12, 1000.5]),
+        (["1'234,5", "2 000", "1\u00a0234\u202f567", "7"], "number", ",", [1234.5, 2000, 1234567, 7]),
+        (["1 234,567", "12"], "number", ",", [1234.567, 12]),
+        (["1'234.567", "2\u2019000", "7"], "number", "1,000", [1234.567, 2000, 7]),
+        (["\u22121.5", "2", "-3"], "number", "", [-1.5, 2, -3]),
+        (["\u22121.234,5", "2"], "number", ",", [-1234.5, 2]),
         (["1,234", "5,678", "9"], "text", "", None),  # either
         (["01/02/24", "03/04/24"], "text", "", None),  # of which century?
         (["2024-01-01 25:70", "2024-01-01"], "text", "", None),
@@ -205,6 +211,8 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
         (["31.12.2020", "1.2.2021", None], "date", "%d.%m.%Y", ["2020-12-31", "2021-02-01", None]),
         (["12/31/2020", "01/02/2021"], "date", "%m/%d/%Y", ["2020-12-31", "2021-01-02"]),
         (["31/12/2020", "01/02/2021"], "date", "%d/%m/%Y", ["2020-12-31", "2021-02-01"]),
+        (["12-31-2020", "01-02-2021"], "date", "%m-%d-%Y", ["2020-12-31", "2021-01-02"]),
+        (["31-12-2020", "01-02-2021"], "date", "%d-%m-%Y", ["2020-12-31", "2021-02-01"]),
         (
             ["2020-12-31T10:30:00Z", "2020-12-31 10:30+02:00", "2020-12-31T10:30:15.5-0530"],
             "date",
@@ -228,6 +236,23 @@ def test_texts_are_what_they_look_like(texts: list[Any], kind: str, form: str, v
         assert read.dt.to_string("%Y-%m-%d %H:%M").str.strip_suffix(" 00:00").to_list() == wanted.to_list()
     else:
         assert read.to_list() == values
+
+
+@pytest.mark.parametrize(
+    ("write", "bad"),
+    [
+        (lambda i: f"{100 + i} %", None),
+        (lambda i: f"1'{100 + i}", None),
+        (lambda i: f"1 {100 + i}", None),
+        (lambda i: f"1\u202f{100 + i}", None),
+        (lambda i: f"\u2212{i} €", None),
+    ],
+)
+def test_the_value_that_keeps_a_column_from_being_read_is_named(write: Callable[[int], str], bad: str | None) -> None:
+    texts = [write(i) for i in range(1, 61)]
+    values = pl.Series("x", texts + ([bad] if bad else []))
+    assert column_of(values) == Column("x", "text")  # not left out as identifiers
+    assert misfit(values) == (bad or texts[0])
 
 
 def test_gaps_are_gaps_in_whatever_holds_them() -> None:
