@@ -241,6 +241,10 @@ def test_texts_are_what_they_look_like(texts: list[Any], kind: str, form: str, v
 @pytest.mark.parametrize(
     ("write", "bad"),
     [
+        (lambda i: f"01.01.{2000 + i}", "unknown"),
+        (lambda i: f"{i},5", "unknown"),
+        (lambda i: f"1.{100 + i},5", "5 €"),
+        (lambda i: f"\u2212{i}", "unknown"),
         (lambda i: f"{100 + i} %", None),
         (lambda i: f"1'{100 + i}", None),
         (lambda i: f"1 {100 + i}", None),

@@ -103,14 +103,12 @@ def misfit(values: pl.Series) -> str | None:
     words = values.cast(pl.String).drop_nulls().unique(maintain_order=True).str.strip_chars()
     if len(words) < 3:
         return None
-    numbers = words.cast(pl.Float64, strict=False)
-    if words.str.contains(ALMOST_A_NUMBER).sum() > 0.9 * len(words) and numbers.null_count():
-        return str(words.filter(numbers.is_null())[0])
-    for form in DATES:
-        dates = _dates(words, form)
-        if 0.9 * len(words) < dates.is_not_null().sum() < len(words):
-            return str(words.filter(dates.is_null())[0])
-    return None
+    for kind, form in FORMS:
+        unread = words.filter(_read(words, kind, form).is_null())
+        if 0 < len(unread) < 0.1 * len(words):
+            return str(unread[0])
+    odd = words.filter(_numbers(words, "").is_null())
+    return str(odd[0]) if len(odd) and words.str.contains(ALMOST_A_NUMBER).sum() > 0.9 * len(words) else None
 
 
 # In the fit and in scoring --------------------------------------------------------------------------------------------
