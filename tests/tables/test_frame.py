@@ -1,17 +1,21 @@
 """Reading tables, and what their label column says."""
 
+import csv
 import datetime
 import os
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from pulab.errors import DataFormatError, DataNotFoundError, InputError
-from pulab.tables._columns import Column, column_of, conform
+from pulab.tables._columns import Column, column_of, conform, misfit
 from pulab.tables._frame import batches, read_table
 from pulab.tables._labels import read_labels
 
@@ -107,6 +111,9 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
         (b"a,b\n1,2\n3,4,5\n6,7\n", "line 3 of .* has 3 fields, but its first line names 2"),
         (b"a,b\n1,2\n3\n6,7\n", "line 3 of .* has 1 fields"),
         (b'a,b\n1,"oops\n2,x\n', "a quote that is not closed"),
+        (b'a,b,c\n1,"x",2\n2,"y,5\n3,w,6\n4,w,8\n9,w",3\n', "column 'b' of .* holds 2 whole lines of the table"),
+        (b"a,b\n1," + 200_000 * b"x" + b"\n2\n", "line 3 of .* has 1 fields"),
+        (b'a,b\n1,"' + 200_000 * b"x" + b"\n", "a quote that is not closed.*unexpected end"),
         (b"", "empty line"),
         (b"\x1f\x8b\x08 and so on", "compressed"),
         (b"PK\x03\x04 and so on", "Excel"),
@@ -120,22 +127,31 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
 def test_broken_files_get_one_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
+    limit = csv.field_size_limit()
     with pytest.raises((DataFormatError, InputError), match=message) as error:
         read_table(path)
     assert "\n" not in str(error.value)
+    assert csv.field_size_limit() == limit
 
 
 def test_quoted_fields_may_hold_anything(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text('a,b\n"x, y",1\n"two\nlines",2\n"say ""hi""",3\n')
-    assert read_table(path)["a"].to_list() == ["x, y", "two\nlines", 'say "hi"']
-    assert pl.concat(list(batches(path)))["a"].to_list() == ["x, y", "two\nlines", 'say "hi"']
+    path.write_text('a,b\n"x, y",1\n"two\nlines",2\n"say ""hi""",3\n"a\nb, c\nd",4\n')
+    wanted = ["x, y", "two\nlines", 'say "hi"', "a\nb, c\nd"]
+    assert read_table(path)["a"].to_list() == wanted
+    assert pl.concat(list(batches(path)))["a"].to_list() == wanted
+    path.write_text('a,b\n1,"x\n2,y\n3,z\n4,"\n')
+    with pytest.raises(DataFormatError, match="holds 2 whole lines"):
+        list(batches(path, ["a"]))  # rows are lost, although column a looks well
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "customers.csv").write_text("a\n1\n")
     with pytest.raises(DataNotFoundError, match=r"Did you mean 'customers.csv'"):
         read_table(tmp_path / "costumers.csv")
+    for address in ("https://example.org/t.csv", Path("s3://bucket/t.parquet")):
+        with pytest.raises(InputError, match=r"is an address, not a file. Download it first"):
+            read_table(address)
     with pytest.raises(InputError, match="folder"):
         read_table(tmp_path)
     os.mkfifo(tmp_path / "pipe.csv")
@@ -143,6 +159,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_table(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="must be a CSV or Parquet file"):
         read_table([[1, 2]])
+
+
+def test_columns_that_only_pandas_or_pyarrow_write(tmp_path: Path) -> None:
+    wide = pa.array([Decimal("0.5"), None], pa.decimal256(60, 2))
+    table = pa.table({"x": [1, 2], "wide": wide, "__index_level_0__": [7, 9]})
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.parquet"):
+        assert read_table(source).to_dict(as_series=False) == {"x": [1, 2], "wide": [0.5, None]}
+
+
+def test_a_lazy_frame_that_cannot_be_collected(tmp_path: Path) -> None:
+    for frame in (pl.LazyFrame({"x": ["a"]}).select(pl.col("y")), pl.scan_csv(tmp_path / "none.csv")):
+        with pytest.raises(InputError, match="the lazy frame cannot be collected") as error:
+            read_table(frame)
+        assert "\n" not in str(error.value)
 
 
 def test_files_of_odd_shapes(tmp_path: Path) -> None:
@@ -168,6 +199,11 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
         (["1,5", "12", "-0,25"], "number", ",", [1.5, 12, -0.25]),
         (["1.234,5", "2.000", "7"], "number", ",", [1234.5, 2000, 7]),
         (["1,234,567", "12", "1,000.5"], "number", "1,000", [1234567, 12, 1000.5]),
+        (["1'234,5", "2 000", "1\u00a0234\u202f567", "7"], "number", ",", [1234.5, 2000, 1234567, 7]),
+        (["1 234,567", "12"], "number", ",", [1234.567, 12]),
+        (["1'234.567", "2\u2019000", "7"], "number", "1,000", [1234.567, 2000, 7]),
+        (["\u22121.5", "2", "-3"], "number", "", [-1.5, 2, -3]),
+        (["\u22121.234,5", "2"], "number", ",", [-1234.5, 2]),
         (["1,234", "5,678", "9"], "text", "", None),  # either
         (["01/02/24", "03/04/24"], "text", "", None),  # of which century?
         (["2024-01-01 25:70", "2024-01-01"], "text", "", None),
@@ -175,6 +211,8 @@ def test_files_of_odd_shapes(tmp_path: Path) -> None:
         (["31.12.2020", "1.2.2021", None], "date", "%d.%m.%Y", ["2020-12-31", "2021-02-01", None]),
         (["12/31/2020", "01/02/2021"], "date", "%m/%d/%Y", ["2020-12-31", "2021-01-02"]),
         (["31/12/2020", "01/02/2021"], "date", "%d/%m/%Y", ["2020-12-31", "2021-02-01"]),
+        (["12-31-2020", "01-02-2021"], "date", "%m-%d-%Y", ["2020-12-31", "2021-01-02"]),
+        (["31-12-2020", "01-02-2021"], "date", "%d-%m-%Y", ["2020-12-31", "2021-02-01"]),
         (
             ["2020-12-31T10:30:00Z", "2020-12-31 10:30+02:00", "2020-12-31T10:30:15.5-0530"],
             "date",
@@ -198,6 +236,27 @@ def test_texts_are_what_they_look_like(texts: list[Any], kind: str, form: str, v
         assert read.dt.to_string("%Y-%m-%d %H:%M").str.strip_suffix(" 00:00").to_list() == wanted.to_list()
     else:
         assert read.to_list() == values
+
+
+@pytest.mark.parametrize(
+    ("write", "bad"),
+    [
+        (lambda i: f"01.01.{2000 + i}", "unknown"),
+        (lambda i: f"{i},5", "unknown"),
+        (lambda i: f"1.{100 + i},5", "5 €"),
+        (lambda i: f"\u2212{i}", "unknown"),
+        (lambda i: f"{100 + i} %", None),
+        (lambda i: f"1'{100 + i}", None),
+        (lambda i: f"1 {100 + i}", None),
+        (lambda i: f"1\u202f{100 + i}", None),
+        (lambda i: f"\u2212{i} €", None),
+    ],
+)
+def test_the_value_that_keeps_a_column_from_being_read_is_named(write: Callable[[int], str], bad: str | None) -> None:
+    texts = [write(i) for i in range(1, 61)]
+    values = pl.Series("x", texts + ([bad] if bad else []))
+    assert column_of(values) == Column("x", "text")  # not left out as identifiers
+    assert misfit(values) == (bad or texts[0])
 
 
 def test_gaps_are_gaps_in_whatever_holds_them() -> None:

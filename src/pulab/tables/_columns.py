@@ -12,21 +12,22 @@ from pulab.errors import InputError
 WORDS = (pl.String, pl.Categorical, pl.Enum)
 LEFT_OUT = "left out"
 
-# Numbers may be written as 1234.5, as 1.234,5 and as 1,234.5.
+# Numbers may be written as 1234.5, as 1.234,5 and as 1,234.5. Spaces and apostrophes may mark the thousands, too.
 COMMA, THOUSANDS = ",", "1,000"
 NUMBERS = {
-    COMMA: r"^[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?(,\d+)?$",
-    THOUSANDS: r"^[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?$",
+    COMMA: r"^[+-]?(\d+|[1-9]\d{0,2}((\.\d{3})+|([\s'’]\d{3})+))?(,\d+)?$",
+    THOUSANDS: r"^[+-]?(\d+|[1-9]\d{0,2}((,\d{3})+|([\s'’]\d{3})+))(\.\d+)?$",
 }
 SURE_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y")
-DATES = (*SURE_DATES, "%m/%d/%Y", "%d/%m/%Y")
+DATES = (*SURE_DATES, "%m/%d/%Y", "%d/%m/%Y", "%m-%d-%Y", "%d-%m-%Y")
 CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?"
 TIME = rf"^{CLOCK}$"
 DATE_AND_TIME = (
     r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
     rf"(?:[T ]{CLOCK})?\s*(?:Z|([+-][01]\d):?([0-5]\d))?$"
 )
-ALMOST_A_NUMBER = r"^\(?\s*[+-]?\s*([$€£]|EUR|USD|GBP|CHF)?\s*\d[\d., ]*\s*([%$€£]|EUR|USD|GBP|CHF)?\s*\)?$"  # $20, 5 %
+# $20, 5 %, (12.50)
+ALMOST_A_NUMBER = r"^\(?\s*[+−-]?\s*([$€£]|EUR|USD|GBP|CHF)?\s*\d[\d.,\s'’]*\s*([%$€£]|EUR|USD|GBP|CHF)?\s*\)?$"
 
 
 class Column(NamedTuple):
@@ -102,14 +103,12 @@ def misfit(values: pl.Series) -> str | None:
     words = values.cast(pl.String).drop_nulls().unique(maintain_order=True).str.strip_chars()
     if len(words) < 3:
         return None
-    numbers = words.cast(pl.Float64, strict=False)
-    if words.str.contains(ALMOST_A_NUMBER).sum() > 0.9 * len(words) and numbers.null_count():
-        return str(words.filter(numbers.is_null())[0])
-    for form in DATES:
-        dates = _dates(words, form)
-        if 0.9 * len(words) < dates.is_not_null().sum() < len(words):
-            return str(words.filter(dates.is_null())[0])
-    return None
+    for kind, form in FORMS:
+        unread = words.filter(_read(words, kind, form).is_null())
+        if 0 < len(unread) < 0.1 * len(words):
+            return str(unread[0])
+    odd = words.filter(_numbers(words, "").is_null())
+    return str(odd[0]) if len(odd) and words.str.contains(ALMOST_A_NUMBER).sum() > 0.9 * len(words) else None
 
 
 # In the fit and in scoring --------------------------------------------------------------------------------------------
@@ -210,12 +209,13 @@ def _read(text: pl.Series, kind: str, form: str) -> pl.Series:
 
 
 def _numbers(text: pl.Series, form: str) -> pl.Series:
+    text = text.str.replace("−", "-", literal=True)  # U+2212, the minus sign of typesetting
     if form:
         text = text.set(~text.str.contains(NUMBERS[form]), None)
     if form == COMMA:
-        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        text = text.str.replace_all(r"[.\s'’]", "").str.replace(",", ".", literal=True)
     elif form == THOUSANDS:
-        text = text.str.replace_all(",", "", literal=True)
+        text = text.str.replace_all(r"[,\s'’]", "")
     return text.cast(pl.Float64, strict=False)
 
 

@@ -67,7 +67,10 @@ def name_of(source: Any) -> str:
 
 def _from_memory(source: Any) -> pl.DataFrame | None:
     if isinstance(source, pl.DataFrame | pl.LazyFrame):
-        return source.lazy().collect()
+        try:
+            return source.lazy().collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"the lazy frame cannot be collected: {in_one_line(error)}.") from error
     if isinstance(source, pa.Table):
         return _frame(source)
     if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns"):
@@ -92,6 +95,10 @@ def _from_pandas(column: Any, name: str) -> pl.Series:
 
 def _frame(table: pa.Table) -> pl.DataFrame:
     _refuse_twins(table.column_names)
+    table = table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
+    for i, field in enumerate(table.schema):
+        if pa.types.is_decimal256(field.type):  # unknown to polars
+            table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
     try:
         return pl.DataFrame(pl.from_arrow(table))
     except pl.exceptions.PolarsError as error:
@@ -111,6 +118,8 @@ def _refuse_twins(names: Sequence[str]) -> None:
 
 def _existing(source: str | Path) -> Path:
     path = Path(source)
+    if re.match(r"\w{2,}:/", str(source)):
+        raise InputError(f"{source} is an address, not a file. Download it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder. Name a CSV or Parquet file.")
     if not path.exists():
@@ -168,12 +177,26 @@ def _csv_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFr
     _refuse_twins(names)
     convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(written, pa.string()))
     wanted = names
-    if len(set(written)) == len(written):  # several columns may have no name
+    if len(set(written)) == len(written) and not n_quotes:  # several may have no name, and any may swallow lines
         wanted = _wanted(columns, names)
         convert.include_columns = [written[names.index(name)] for name in wanted]
     with pa.csv.open_csv(path, read, parse, convert) as reader:
         for batch in reader:
-            yield _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
+            frame = _frame(pa.Table.from_batches([batch]).rename_columns(wanted))
+            _refuse_swallowed_lines(frame, separator, len(names), path)
+            yield frame
+
+
+def _refuse_swallowed_lines(frame: pl.DataFrame, separator: str, n_columns: int, path: Path) -> None:
+    """Refuse a value that holds lines of the table: one stray quote opened it, and another closed it."""
+    for column in frame if n_columns > 1 else ():
+        for value in column.filter(column.str.contains("\n", literal=True)):
+            lines = value.splitlines()[1:-1]
+            if len(lines) >= (2 if n_columns <= 5 else 1) and {x.count(separator) for x in lines} == {n_columns - 1}:
+                raise DataFormatError(
+                    f"column {column.name!r} of {path} has a value that holds {len(lines)} whole lines of the table, "
+                    f"from {lines[0][:40]!r} on: a quote is out of place. Correct the lines before and after."
+                )
 
 
 def _separator(path: Path) -> str:
@@ -200,9 +223,10 @@ def _not_utf8(path: Path) -> str:
 
 def _fault(path: Path) -> str:
     """What is wrong with a CSV file, and where; empty if nothing is found."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=_separator(path), strict=True)
-        try:
+    limit = csv.field_size_limit(2**31 - 1)  # a quote that is not closed makes long fields
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=_separator(path), strict=True)
             n_names = len(next(reader, []))
             for fields in reader:
                 if fields and len(fields) != n_names:
@@ -210,8 +234,10 @@ def _fault(path: Path) -> str:
                         f"line {reader.line_num} of {path} has {len(fields)} fields, but its first line names "
                         f"{n_names} columns. Correct that line: a field with a separator in it must be quoted."
                     )
-        except UnicodeDecodeError:
-            return _not_utf8(path)
-        except csv.Error as error:
-            return f"{path} has a quote that is not closed, or a field that is too long ({error}). Correct the quotes."
+    except UnicodeDecodeError:
+        return _not_utf8(path)
+    except csv.Error as error:
+        return f"{path} has a quote that is not closed or out of place ({error}). Correct the quotes."
+    finally:
+        csv.field_size_limit(limit)
     return ""
