@@ -25,7 +25,7 @@ from pulab import __version__
 from pulab._scaling import Scaler
 from pulab._validation import AnyArray
 from pulab.calibration import PUCalibrator
-from pulab.errors import InputError, ModelFileError, in_one_line
+from pulab.errors import InputError, ModelFileError, in_one_line, warn
 from pulab.methods import METHODS
 
 FORMAT = 2
@@ -311,6 +311,11 @@ def _pack_object(content: Content, value: Any) -> Any:
         state["device"], state["device_"] = "auto", None
     if "random_state" in state and not isinstance(state["random_state"], int | None):
         state["random_state"] = None
+    if "dtype" in state:
+        state["dtype"] = str(state["dtype"]).removeprefix("torch.")
+    if callable(state.get("augment")):
+        state["augment"] = None
+        warn("the function augment is not saved. Set augment again before you fit the loaded model.")
     return {"class": type(value).__name__, "state": {name: content.pack(item) for name, item in state.items()}}
 
 
