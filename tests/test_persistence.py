@@ -209,14 +209,27 @@ def test_a_calibrator_that_lies_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "model")
 
 
-def test_a_model_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
-    class Custom(ElkanNotoClassifier):
-        pass
+class PlainNetwork(NNPUClassifier):
+    epochs: int = 2
 
-    model = Custom(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
-    with pytest.raises(InputError, match="cannot be saved"):
-        save_model(model, tmp_path / "model")
+
+class PlainTrees(ElkanNotoClassifier):
+    pass
+
+
+def test_a_model_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    for cls in (PlainNetwork, PlainTrees):
+        with pytest.raises(InputError, match=rf"{cls.__name__} cannot be saved: .* not in pulab\.methods"):
+            save_model(cls(prior=0.4).fit(BLOBS.X, BLOBS.s), tmp_path / "model")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_registered_class_of_the_users_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "plain", Method(f"{__name__}.PlainNetwork", "", ""))
+    model = PlainNetwork(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    assert type(loaded) is PlainNetwork
+    np.testing.assert_array_equal(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
 
 
 def test_only_models_are_replaced(tmp_path: Path) -> None:
