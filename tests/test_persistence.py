@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
 from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUClassifier
-from pulab.errors import InputError, ModelFileError
-from pulab.methods import METHODS
+from pulab.errors import InputError, ModelFileError, PulabWarning
+from pulab.methods import METHODS, Method
 from pulab.persistence import _canonical, _checksum, check_lightgbm, load_model, save_model
 
 from .conftest import Blobs
@@ -65,6 +66,24 @@ def test_a_callers_module_needs_its_code(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     with pytest.raises(ModelFileError, match="cannot be read"):
         load_model(tmp_path / "model", module=nn.Linear(5, 1))
+
+
+def test_a_function_as_augment_is_not_saved(tmp_path: Path) -> None:
+    model = NNPUClassifier(prior=0.4, epochs=2, augment=lambda rows, random: rows * 2, random_state=0)
+    model.fit(BLOBS.X, BLOBS.s)
+    with pytest.warns(PulabWarning, match="Set augment again"):
+        loaded = load_model(save_model(model, tmp_path / "model"))
+    assert loaded.augment is None
+    assert callable(model.augment)
+    np.testing.assert_array_equal(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
+
+
+def test_the_name_of_an_augment_and_a_dtype_of_torch_are_saved(tmp_path: Path) -> None:
+    images = BLOBS.X[:, None, None].repeat(5, axis=2)
+    model = NNPUClassifier(prior=0.4, epochs=1, augment="weak", dtype=torch.float64, random_state=0)
+    loaded = load_model(save_model(model.fit(images, BLOBS.s), tmp_path / "model"))
+    assert (loaded.augment, loaded.dtype) == ("weak", "float64")
+    np.testing.assert_array_equal(loaded.predict_proba(images), model.predict_proba(images))
 
 
 @pytest.fixture(scope="module", params=["nnpu", "bagging", "nnpu-boosting"])
@@ -190,14 +209,27 @@ def test_a_calibrator_that_lies_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "model")
 
 
-def test_a_model_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
-    class Custom(ElkanNotoClassifier):
-        pass
+class PlainNetwork(NNPUClassifier):
+    epochs: int = 2
 
-    model = Custom(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
-    with pytest.raises(InputError, match="cannot be saved"):
-        save_model(model, tmp_path / "model")
+
+class PlainTrees(ElkanNotoClassifier):
+    pass
+
+
+def test_a_model_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    for cls in (PlainNetwork, PlainTrees):
+        with pytest.raises(InputError, match=rf"{cls.__name__} cannot be saved: .* not in pulab\.methods"):
+            save_model(cls(prior=0.4).fit(BLOBS.X, BLOBS.s), tmp_path / "model")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_registered_class_of_the_users_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "plain", Method(f"{__name__}.PlainNetwork", "", ""))
+    model = PlainNetwork(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    assert type(loaded) is PlainNetwork
+    np.testing.assert_array_equal(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
 
 
 def test_only_models_are_replaced(tmp_path: Path) -> None:

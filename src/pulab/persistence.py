@@ -25,7 +25,7 @@ from pulab import __version__
 from pulab._scaling import Scaler
 from pulab._validation import AnyArray
 from pulab.calibration import PUCalibrator
-from pulab.errors import InputError, ModelFileError, in_one_line
+from pulab.errors import InputError, ModelFileError, in_one_line, warn
 from pulab.methods import METHODS
 
 FORMAT = 2
@@ -267,7 +267,13 @@ class Content:
         for kind, (is_kind, pack, _) in KINDS.items():
             if is_kind(value):
                 return {kind: pack(self, value)}
-        raise InputError(f"a model that holds a {type(value).__module__}.{type(value).__name__} cannot be saved.")
+        name = f"{type(value).__module__}.{type(value).__name__}"
+        if hasattr(value, "get_params"):
+            raise InputError(
+                f"a {name} cannot be saved: this class is not in pulab.methods, so a file cannot name it. "
+                "Add it to pulab.methods.METHODS, or pickle the model."
+            )
+        raise InputError(f"a model that holds a {name} cannot be saved.")
 
     def unpack(self, packed: Any, module: Any = None) -> Any:
         """The value that was packed."""
@@ -311,6 +317,11 @@ def _pack_object(content: Content, value: Any) -> Any:
         state["device"], state["device_"] = "auto", None
     if "random_state" in state and not isinstance(state["random_state"], int | None):
         state["random_state"] = None
+    if "dtype" in state:
+        state["dtype"] = str(state["dtype"]).removeprefix("torch.")
+    if callable(state.get("augment")):
+        state["augment"] = None
+        warn("the function augment is not saved. Set augment again before you fit the loaded model.")
     return {"class": type(value).__name__, "state": {name: content.pack(item) for name, item in state.items()}}
 
 
@@ -381,10 +392,10 @@ def _all_fitted(values: list[Any]) -> bool:
 
 
 def _is_fitted_elsewhere(value: Any) -> bool:
-    """Whether it is an estimator of scikit-learn or skrub, or a list of such."""
+    """Whether it is an estimator of scikit-learn or skrub, or a list of such. Subclasses of ours are not."""
     if isinstance(value, list):
         return _all_fitted(value)
-    return hasattr(value, "get_params") and not type(value).__module__.startswith("pulab.")
+    return hasattr(value, "get_params") and not any(c.__module__.startswith("pulab.") for c in type(value).__mro__)
 
 
 def _pack_skops(content: Content, value: Any) -> str:

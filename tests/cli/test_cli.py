@@ -14,7 +14,7 @@ import typer
 import pulab
 from pulab.bench import RECIPES, RunSpec, rows_of
 from pulab.cli import _console, main
-from pulab.cli.app import app
+from pulab.cli.app import _specs, app
 from pulab.datasets import DATASETS, PlainSampling
 from pulab.errors import PulabError
 from pulab.methods import METHODS
@@ -93,7 +93,12 @@ def test_demo(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("bench", "run", "smoke", "--datasets", "mnist"), "no run of smoke is of --datasets mnist"),
+        (
+            ("bench", "run", "smoke", "--datasets", "mnist"),
+            "for smoke, --datasets must be one of 'digits-images', got",
+        ),
+        (("bench", "run", "smoke", "--methods", "nnpu,vpu"), "must be one of 'nnpu', 'pubn-n', 'joint', got 'vpu'."),
+        (("bench", "run", "demo", "--methods", "pubn"), "for demo, --methods must be one of 'joint', 'nnpu', 'upu'"),
         (("bench", "run", "smoke", "--datasets", ""), "--datasets must be one of"),
         (("bench", "run", "smoke", "--device", "tpu"), "device must be 'auto', 'cpu' or 'cuda'"),
         (("bench", "show", "smoke", "--rows", __file__), "--rows must be a folder"),
@@ -234,6 +239,13 @@ def test_showing_works_without_torch(tmp_path: Path) -> None:
 def test_what_needs_no_network_loads_no_torch(modules: str) -> None:
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_recipes_take_any_named_method_that_learns_from_pu_data() -> None:
+    specs = _specs("demo", None, "nnpu, elkan-noto", 1, None)
+    assert [(spec.method, spec.seed) for spec in specs] == [("nnpu", 0), ("elkan-noto", 0)]
+    assert specs[0] == RECIPES["demo"]()[1]  # the rows of the default list are found again
+    assert {spec.method for spec in _specs("defaults", "digits,moons", "pn,vpu", 1, None)} == {"pn", "vpu"}
 
 
 def test_a_run_goes_on_where_it_was(

@@ -239,6 +239,20 @@ def test_of_several_files_one_error_names_all_that_are_missing(folders: tuple[Pa
         fetching.fetch_all(sources)
 
 
+def test_labels_above_nine_are_refused(folders: tuple[Path, Path]) -> None:
+    write_mnist(folders[0] / "mnist")
+    path = folders[0] / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-1] + b"\x0a"))
+    with pytest.raises(DataFormatError, match=r"mnist must hold labels, all from 0 to 9"):
+        load_mnist()
+    cifar = folders[0] / "cifar-10-batches-bin"
+    cifar.mkdir()
+    for name in (*image.CIFAR_TRAIN, "test_batch"):
+        (cifar / f"{name}.bin").write_bytes(b"\x0a" + bytes(3072))
+    with pytest.raises(DataFormatError, match=r"bin must hold labels, all from 0 to 9"):
+        load_cifar10()
+
+
 def test_bad_positive_classes(folders: tuple[Path, Path]) -> None:
     write_mnist(folders[0] / "mnist")
     for bad in ((), range(10), (3, 11), 3):

@@ -1,6 +1,6 @@
 """Recipes: functions that return the runs of an experiment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pulab.bench import paper
@@ -10,13 +10,13 @@ from pulab.datasets import PlainSampling
 COMPARED = ("joint", "nnpu", "pubn-n", "naive", "pn")  # the paper's three, the baseline and the oracle
 
 
-def demo(trials: int = 5) -> list[RunSpec]:
+def demo(trials: int = 5, methods: Sequence[str] = COMPARED) -> list[RunSpec]:
     """Even against odd digits from 50 labelled and 1,000 unlabeled ones; five methods on the same samplings."""
     sampling = PlainSampling(n_labeled=50, n_unlabeled=1000)
-    return [RunSpec("digits", sampling, method, seed) for seed in range(trials) for method in COMPARED]
+    return [RunSpec("digits", sampling, method, seed) for seed in range(trials) for method in methods]
 
 
-def defaults(trials: int = 5) -> list[RunSpec]:
+def defaults(trials: int = 5, methods: Sequence[str] = COMPARED) -> list[RunSpec]:
     """Five methods with all parameters but the prior at their defaults: tables of 350 to 100,000 rows, small images."""
     samplings = {
         "breast-cancer": PlainSampling(n_labeled=50, n_unlabeled=300),
@@ -30,7 +30,7 @@ def defaults(trials: int = 5) -> list[RunSpec]:
     return [
         RunSpec(dataset, sampling, method, seed)
         for dataset, sampling in samplings.items()
-        for method in COMPARED
+        for method in methods
         for seed in range(trials)
     ]
 

@@ -6,10 +6,11 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from inspect import signature
 from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -271,23 +272,26 @@ def _specs(
     from pulab.bench import RECIPES
     from pulab.bench.features import FEATURES
     from pulab.bench.paper import TABLES
-    from pulab.datasets import DATASETS
+    from pulab.bench.recipes import COMPARED
     from pulab.methods import METHODS
 
     check_choice("recipe", recipe, RECIPES)
-    given = {name: value for name, value in (("trials", trials), ("features", features)) if value is not None}
+    options = {"trials": trials, "features": features}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if features is not None:
         check_choice("--features", features, FEATURES)
         if recipe not in TABLES:
             raise InputError(f"--features is for the paper's recipes, got {recipe}. Omit it.")
+    if methods is not None and "methods" in signature(RECIPES[recipe]).parameters:
+        given["methods"] = [key for key, method in METHODS.items() if method.learns_from_pu_alone or key in COMPARED]
     specs = RECIPES[recipe](**given)
-    for names, known, field in ((datasets, DATASETS, "dataset"), (methods, METHODS, "method")):
-        chosen = list(known) if names is None else [name.strip() for name in names.split(",")]
-        for name in chosen:
-            check_choice(f"--{field}s", name, known)
-        specs = [spec for spec in specs if getattr(spec, field) in chosen]
-        if not specs:
-            raise InputError(f"no run of {recipe} is of --{field}s {names}. See `pulab bench list`.")
+    for names, field in ((datasets, "dataset"), (methods, "method")):
+        if names is not None:
+            known = dict.fromkeys(getattr(spec, field) for spec in specs)
+            chosen = [name.strip() for name in names.split(",")]
+            for name in chosen:
+                check_choice(f"for {recipe}, --{field}s", name, known)
+            specs = [spec for spec in specs if getattr(spec, field) in chosen]
     return specs
 
 

@@ -32,7 +32,8 @@ def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8), images: bool = Fals
     bunch = load()
     X = (bunch.data / 16).astype(np.float32)
     X = X.reshape(-1, 1, 8, 8) if images else X
-    return shuffled_split(X, _is_positive(bunch.target, positive), n_test=500)  # the file is sorted by writer
+    y = _is_positive(bunch.target, positive, "scikit-learn's digits")
+    return shuffled_split(X, y, n_test=500)  # the file is sorted by writer
 
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -59,7 +60,7 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
                 f"{labels.shape}. Download them again."
             )
         X = (images[:, None].astype(np.float32) / 255 - 0.1307) / 0.3081
-        parts += [X.astype(np.float32), _is_positive(labels, positive)]
+        parts += [X.astype(np.float32), _is_positive(labels, positive, paths[0].parent)]
     return Split(*parts)
 
 
@@ -100,7 +101,7 @@ def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
         pixels = np.concatenate([batches[name][0] for name in names]).reshape(-1, 3, 32, 32)
         labels = np.concatenate([batches[name][1] for name in names])
         X = (pixels.astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_STD
-        parts += [X, _is_positive(labels, positive)]
+        parts += [X, _is_positive(labels, positive, place)]
     return Split(*parts)
 
 
@@ -141,5 +142,7 @@ def _parse_python_batch(content: bytes) -> tuple[Pixels, Pixels]:
     return pixels, labels
 
 
-def _is_positive(labels: Any, positive: Collection[int]) -> NDArray[np.int64]:
+def _is_positive(labels: Any, positive: Collection[int], place: Path | str) -> NDArray[np.int64]:
+    if not len(labels) or labels.max() > 9:
+        raise DataFormatError(f"{place} must hold labels, all from 0 to 9. Delete it and download it again.")
     return np.isin(labels, positive_classes(positive, range(10))).astype(np.int64)
