@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pulab.augment import POLICIES, Policy, weak
-from pulab.training import RandomSource
+from pulab.augment import POLICIES, weak
+from pulab.training import Augment, RandomSource
 
 
 def source(*seeds: int) -> RandomSource:
@@ -22,7 +22,7 @@ policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 @policies
 @pytest.mark.parametrize("shape", [(3, (16, 12)), (1, (28, 28)), (4, (1, 1)), (2, (1, 9)), (3, (2, 2)), (1, (3, 5))])
-def test_any_image_gets_a_finite_view_of_its_shape(policy: Policy, shape: tuple[int, tuple[int, int]]) -> None:
+def test_any_image_gets_a_finite_view_of_its_shape(policy: Augment, shape: tuple[int, tuple[int, int]]) -> None:
     x = images(2, 5, *shape)
     before = x.clone()
     view = policy(x, source(1, 2))
@@ -32,7 +32,7 @@ def test_any_image_gets_a_finite_view_of_its_shape(policy: Policy, shape: tuple[
 
 
 @policies
-def test_every_row_has_its_own_draw_whichever_models_are_beside_it(policy: Policy) -> None:
+def test_every_row_has_its_own_draw_whichever_models_are_beside_it(policy: Augment) -> None:
     x = images(1, 1).expand(2, 40, -1, -1, -1)  # the same image everywhere
     view = policy(x, source(7, 8))
     distinct = {row.numpy().tobytes() for row in view.flatten(0, 1)}
@@ -41,7 +41,7 @@ def test_every_row_has_its_own_draw_whichever_models_are_beside_it(policy: Polic
 
 
 @policies
-def test_the_scale_of_pixels_does_not_matter(policy: Policy) -> None:
+def test_the_scale_of_pixels_does_not_matter(policy: Augment) -> None:
     x = images()
     assert torch.allclose(policy(255 * x - 3, source()), 255 * policy(x, source()) - 3, atol=1e-9)
 

@@ -175,7 +175,7 @@ def test_a_tree_that_points_back_is_refused(tmp_path: Path) -> None:
     state = model.estimators_[0].tree_.__getstate__() | {"nodes": left}
     model.estimators_[0].tree_.__setstate__(state)
     save_model(model, tmp_path / "model")
-    with pytest.raises(ModelFileError, match="no tree"):
+    with pytest.raises(ModelFileError, match="a tree in it is invalid"):
         load_model(tmp_path / "model")
 
 
@@ -237,10 +237,10 @@ def test_only_models_are_replaced(tmp_path: Path) -> None:
     foreign = tmp_path / "mine"
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match="no model of pulab's"):
+    with pytest.raises(InputError, match="not a pulab model"):
         save_model(model, foreign)
     assert (foreign / "thesis.txt").read_text() == "years of work"
-    with pytest.raises(InputError, match="folder must lie in one that is there"):
+    with pytest.raises(InputError, match="folder must be in an existing one"):
         save_model(model, tmp_path / "no" / "such")
     save_model(model, tmp_path / "model")
     assert load_model(save_model(model, tmp_path / "model"))

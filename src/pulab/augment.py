@@ -5,19 +5,16 @@ how pixels are scaled: if all pixels of a row are multiplied by a positive numbe
 """
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pulab.training import RandomSource
-
-Policy = Callable[[Tensor, RandomSource], Tensor]
+from pulab.training import Augment, RandomSource
 
 
 def weak(x: Tensor, random: RandomSource) -> Tensor:
-    """A horizontal flip of every second row, and a crop of the reflected border: up to an eighth of the size."""
+    """A horizontal flip with probability one half, and a crop of the reflected border: up to an eighth of the size."""
     height, width = x.shape[-2:]
     flips = random.bernoulli(0.5, x.shape[1])[..., None]
     columns = torch.arange(width, device=x.device).expand(*flips.shape[:2], width)
@@ -41,7 +38,7 @@ def digits(x: Tensor, random: RandomSource) -> Tensor:
     return _resampled(x, grid)
 
 
-POLICIES: dict[str, Policy] = {"weak": weak, "strong": strong, "digits": digits}
+POLICIES: dict[str, Augment] = {"weak": weak, "strong": strong, "digits": digits}
 
 
 # Where a pixel comes from ---------------------------------------------------------------------------------------------

@@ -160,11 +160,9 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder where no model can be written. Call it before long work."""
     folder = folder.resolve()  # the target of a link
     if not folder.parent.is_dir():
-        raise InputError(
-            f"the model's folder must lie in one that is there, got {folder}. Create {folder.parent} first."
-        )
+        raise InputError(f"the model's folder must be in an existing one, got {folder}. Create {folder.parent} first.")
     if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists and is no model of pulab's. Name another folder; this one is not changed.")
+        raise InputError(f"{folder} exists and is not a pulab model. Name another folder; this one is not changed.")
     if (folder.parent / DOCUMENT).is_file():
         raise InputError(f"{folder} would lie within a model. Name a folder elsewhere.")
     inside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
@@ -436,7 +434,7 @@ def _check_nodes(left: AnyArray, right: AnyArray, feature: AnyArray, is_leaf: An
     inner = np.flatnonzero(~is_leaf)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
         if not ((child > inner) & (child < len(left))).all():
-            raise ModelFileError("a tree in it is no tree")
+            raise ModelFileError("a tree in it is invalid")
     if not ((feature[inner] >= 0) & (feature[inner] < (n_features or np.inf))).all():
         raise ModelFileError("a tree in it uses features that do not exist")
 
@@ -468,7 +466,7 @@ def check_lightgbm(text: str) -> None:
             child = np.array(fields.get(side, "").split(), dtype=np.int64)
             is_leaf = (child < 0) & (~child < n_leaves)
             if len(child) != len(inner) or not (is_leaf | ((child > inner) & (child < len(inner)))).all():
-                raise ModelFileError("a tree in it is no tree")
+                raise ModelFileError("a tree in it is invalid")
         feature = np.array(fields.get("split_feature", "").split(), dtype=np.int64)
         if len(feature) != len(inner) or not ((feature >= 0) & (feature <= int(header["max_feature_idx"]))).all():
             raise ModelFileError("a tree in it uses features that do not exist")

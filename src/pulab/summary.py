@@ -153,6 +153,9 @@ class Summary(TypedDict):
     random_state: int
 
 
+ADDED = ("agree",)  # keys that older files lack
+
+
 def check_summary(summary: Any) -> Summary:
     """A summary from a file, without unknown keys. Raises ValueError if a value is missing or of another type."""
     return cast(Summary, _checked(summary, Summary, "summary"))
@@ -161,6 +164,9 @@ def check_summary(summary: Any) -> Summary:
 def _checked(value: Any, kind: Any, where: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if is_typeddict(kind) and isinstance(value, dict):
+        missing = [key for key in get_type_hints(kind) if key not in value and key not in ADDED]
+        if missing:
+            raise ValueError(f"{where}.{missing[0]} is missing")
         return {key: _checked(value.get(key), item, f"{where}.{key}") for key, item in get_type_hints(kind).items()}
     if origin is list and isinstance(value, list):
         return [_checked(item, inner[0], where) for item in value]

@@ -85,7 +85,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tm
         (("fit", table, "--label", "churned", "--prior", "many", "--out", out), "--prior must be a share"),
         (("fit", table, "--label", "churned", "--prior", "1.5", "--out", out), "strictly between 0 and 1"),
         (("fit", table, "--label", "churned", "--method", "magic", "--out", out), "method must be one of"),
-        (("fit", table, "--label", "churned", "--out", str(tmp_path / "mine")), "no model of pulab's"),
+        (("fit", table, "--label", "churned", "--out", str(tmp_path / "mine")), "not a pulab model"),
         (("fit", str(broken), "--label", "label", "--out", out), "line 3"),
         (("fit", str(tmp_path / "no.csv"), "--label", "label", "--out", out), "there is no file"),
         (("fit", table, "--out", out), "--label"),

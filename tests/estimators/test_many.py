@@ -615,7 +615,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same() -> None:
     shared = {"prior": 0.4, "epochs": 3, "device": "cuda", "random_state": 0}
     reads, plain = Reads(5, 1), nn.Linear(5, 1)
     plain.load_state_dict(reads.state_dict())
-    capture._said.clear()
+    capture._warned.clear()
     with pytest.warns(UserWarning, match="not as a CUDA graph"):
         one_by_one = NNPUClassifier(module=reads, **shared).fit(data.X, data.s)
     recorded = NNPUClassifier(module=plain, **shared).fit(data.X, data.s)
@@ -664,7 +664,7 @@ def test_a_module_that_keeps_something_from_pass_to_pass_is_not_recorded(module:
 def test_what_may_be_recorded(module: nn.Module, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording is tried the fourth time that batches of a size come, unless a step has shown that it must not be."""
     tried: list[tuple[int, ...]] = []
-    monkeypatch.setattr(capture, "_said", set())
+    monkeypatch.setattr(capture, "_warned", set())
     monkeypatch.setattr(capture, "cuda_generator", lambda device: SimpleNamespace(get_offset=lambda: 0))
     monkeypatch.setattr(capture.CapturedStep, "_record", lambda self, key, positions: bool(tried.append(key)))
     model = Model([module.train()])

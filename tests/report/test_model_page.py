@@ -350,7 +350,7 @@ def test_a_wrong_value_in_a_file_is_refused(path: tuple[str, ...], value: Any) -
 
 def test_a_summary_from_a_file_has_the_keys_of_the_definition() -> None:
     assert check_summary(SUMMARY | {"unknown": 1}) == SUMMARY
-    with pytest.raises(ValueError, match=r"summary\.folds is None"):
+    with pytest.raises(ValueError, match=r"summary\.folds is missing"):
         check_summary({key: value for key, value in SUMMARY.items() if key != "folds"})
 
 

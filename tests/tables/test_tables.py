@@ -285,7 +285,7 @@ def test_figures_stay_within_their_bounds() -> None:
     for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
         low, high = metrics[name]["between"] or (0, 1)  # none where all of it is above 1
         assert 0 <= low <= metrics[name]["value"] <= high <= 1
-    assert any("none can be above 1" in text for text in model.summary["warnings"])
+    assert any("cannot be above 1" in text for text in model.summary["warnings"])
     assert len(repr(model)) < 200
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +334,9 @@ def test_models_with_other_plain_attributes_are_trained_apart() -> None:
     fit_tasks(clfs, [clf._prepare(data.X, data.s) for clf in clfs], batched=True)
     alone = [clone(clf).fit(data.X, data.s).decision_function(data.X) for clf in clfs]
     assert all(np.allclose(clf.decision_function(data.X), scores) for clf, scores in zip(clfs, alone, strict=True))
+    kinds = [Plain(power, prior=torch.ones(1)).kind for power in (1.0, 1.0, torch.sigmoid, torch.tanh, [1.0])]  # type: ignore[arg-type]
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds)) == 4
     in_place = PlainClassifier(power=1.0, augment=lambda x, random: x.add_(100), **shared).fit(data.X, data.s)
     assert np.array_equal(in_place.decision_function(data.X), alone[0])  # it passes the originals
 
@@ -344,6 +348,15 @@ def changed(**functions: Any) -> Any:
 def scalar(self: Plain, batch: Batch) -> Step:
     loss = batch.logits()["u"].mean()
     return Step(loss, {"loss": loss})
+
+
+def rowwise(self: Plain, batch: Batch) -> Step:
+    loss = batch.logits()["u"]
+    return Step(loss, {"loss": loss})
+
+
+def switching(self: Plain, epoch: int) -> None:
+    self.power = 2.0 * epoch
 
 
 def named(self: Plain, batch: Batch) -> Step:
@@ -366,8 +379,13 @@ def with_memory(self: Plain, power: float, **numbers: Tensor) -> None:
     ("make", "message"),
     [
         (changed(step=lambda self, batch: batch.logits()["u"]), "Changed.step must return a Step"),
-        (changed(step=scalar), r"Changed.step must return a value per model, shape \(1,\), but objective is \(\)"),
-        (changed(step=named), "the loop has a term 'lr' of its own"),
+        (
+            changed(step=scalar),
+            r"Changed.step must return a value per model, shape \(1,\), but objective of Step is \(\)",
+        ),
+        (changed(step=rowwise), r"Changed.step must return a value per model, .* is \(1, \d+\)"),
+        (changed(begin_epoch=switching), "Changed changes an attribute in training"),
+        (changed(step=named), "Changed.step: the name 'lr' is reserved"),
         (changed(step=lambda self, batch: batch["u"]), "Changed.step fails in training: TypeError: 'Batch' object"),
         (changed(validation_risk=lambda self, g: 3.0), "Changed.validation_risk must return a value per model.*float"),
         (changed(end_epoch=lambda self, epoch: {"a": 1.0}), "Changed.end_epoch must return .*but a is float"),
@@ -393,7 +411,7 @@ def test_an_objective_that_does_not_keep_to_the_rules_is_told(make: Any, message
         ({"augment": "weak"}, "is for images"),
         ({"augment": lambda x, random: x[:, :1]}, r"same shape, \(1, \d+, 5\), got \(1, 1, 5\)"),
         ({"augment": lambda x, random: None}, "got NoneType"),
-        ({"augment": lambda x, random: 1 / 0}, "augment fails in training: ZeroDivisionError"),
+        ({"augment": partial(lambda x, random: 1 / 0)}, "augment fails in training: ZeroDivisionError"),
     ],
 )
 def test_bad_settings_get_one_clear_error(params: dict[str, Any], message: str) -> None:

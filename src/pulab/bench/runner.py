@@ -125,7 +125,7 @@ def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
 def run_fleet(
     specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = lambda runs: None
 ) -> list[Row | TrainingError]:
-    """Train many runs at once, each with the result it has alone. The time of all is divided evenly among the rows.
+    """Train many runs at once. Each gives the same result as alone. The total time is divided evenly among rows.
 
     A training that fails is returned as an error that names the run.
     """
@@ -174,7 +174,7 @@ def _fit_arguments(method: Method, trial: Trial) -> dict[str, Any]:
 
 
 def _columns(history: Sequence[Row]) -> dict[str, list[Any]]:
-    """A list of records as a record of lists, which is a third as long; without the histograms."""
+    """Turn the records into one list per name, without the histograms: a third of the size."""
     names = [name for name in (history[0] if history else {}) if name not in ("epoch", "label_histogram")]
     return {name: [_finite(record[name]) for record in history] for name in names}
 

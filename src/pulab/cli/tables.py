@@ -147,8 +147,8 @@ def rank(
     ranked = fitted.rank(table, top)
     if fitted.summary["table"]["name"] == table.name:
         console.note(
-            "! If the model was fitted to these rows, use its candidates.csv: models that had not seen them scored "
-            "the rows there."
+            "! If the model was fitted to these rows, use its candidates.csv: it has scores "
+            "by models that had not seen them."
         )
     if out is not None:
         with table_writer(out) as write:

@@ -114,7 +114,7 @@ class TablePUClassifier(PUClassifier):
         return self.classes_[is_positive.astype(int)]
 
     def _takes_gaps(self) -> bool:
-        """Whether NaN may stand for a missing number, which the classifier's tags say."""
+        """Whether NaN may mean a missing number, by the classifier's tags."""
         estimator = getattr(self, "estimator", None)
         return estimator is not None and bool(get_tags(estimator).input_tags.allow_nan)
 
@@ -345,8 +345,8 @@ def _votes(model: Any, X: Any) -> Array:
 class TwoStepPUClassifier(TablePUClassifier):
     """First find reliable negatives, then learn from these and the labelled rows.
 
-    Some labelled rows, the spies, are hidden among the unlabeled ones. A classifier learns the other labelled rows
-    against all of these. Unlabeled rows that score below nearly all spies are reliable negatives. Their number is at
+    Some labelled rows, the spies, are hidden among the unlabeled ones. A classifier separates the other labelled rows
+    from all of these. Unlabeled rows that score below nearly all spies are reliable negatives. Their number is at
     most the number of negatives that follows from the prior.
 
     Parameters

@@ -24,6 +24,8 @@ class JointObjective(Objective):
     ``numbers`` are the hyper-parameters, each with a value per model.
     """
 
+    _stacked_otherwise = ("labels",)
+
     def __init__(
         self, labels: LabelRing, numbers: Mapping[str, Tensor], epochs: int, e_start: int, positive_loss: str
     ) -> None:

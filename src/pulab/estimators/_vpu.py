@@ -42,9 +42,10 @@ class VPUClassifier(BasePUClassifier):
     """Variational PU learning: needs no class prior.
 
     The network gives φ(x) between 0 and 1. The loss log mean_U φ − mean_P log φ is lowest where φ is proportional to
-    the probability of being positive. A mixup term makes φ smooth. After training φ is divided by its largest value
-    over U: the method takes the best rows of U for sure positives. Where classes overlap everywhere there are no such
-    rows, and the probabilities are too high. The ranking does not depend on this.
+    the probability of being positive. A mixup term makes φ smooth. A row is called positive if φ is above half of its
+    largest value over U: the method takes the best rows of U for sure positives. Where classes overlap everywhere there
+    are no such rows, and too many rows are called positive. The ranking does not depend on this. Probabilities come
+    from the logit, counted from that threshold.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ __all__ = [
 
 Estimator = Callable[[Sample, np.random.Generator], float]
 CAREFUL = 0.1  # estimates that differ by more disagree
-WIDE = 0.2  # an interval that is wider, in shares of the unlabeled rows, is called out
+WIDE = 0.2  # warn if the interval is wider than this share of the unlabeled rows
 FEW = 50  # with fewer labelled rows an estimate is unsure
 
 
@@ -203,13 +203,13 @@ def _doubts(estimate: PriorEstimate, sample: Sample, share: float, wide: bool) -
     if len(sample.positive) < FEW:
         reasons.append(f"only {len(sample.positive)} rows are labelled, which makes it a guess")
     if share > 0.99:
-        reasons.append("it comes out as all of the unlabeled rows, so that P and U cannot be told apart")
+        reasons.append("it says that all unlabeled rows are positive: P and U look the same")
     if wide:
         reasons.append(f"it may lie anywhere from {low:.2f} to {high:.2f}")
     if estimate.agree is False:
         reasons.append(f"{' and '.join(f'{name} says {value:.2f}' for name, value in methods.items())}: they disagree")
     if len(methods) > 1 and not shows_pure_positives(sample, share):
-        reasons.append("no region of pure positives is in sight, so that this may be an upper bound")
+        reasons.append("no region of pure positives is visible, so this may be an upper bound")
     for text in reasons:
         warn(f"class prior: {text}.")
     return reasons

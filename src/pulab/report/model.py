@@ -222,7 +222,7 @@ def _curve(curve: Curve) -> Plot:
 
 def _features(features: list[Feature]) -> list[tuple[Feature, Track]]:
     """The columns, each with its importance and one standard deviation to either side on a common scale."""
-    scale = Scale(0, max(1e-12, *(feature["importance"] + feature["std"] for feature in features)))
+    scale = Scale(0, max([1e-12, *(feature["importance"] + feature["std"] for feature in features)]))
     bars = []
     for feature in features:
         value, std = feature["importance"], feature["std"]

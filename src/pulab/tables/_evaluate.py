@@ -20,7 +20,7 @@ Marks = NDArray[np.bool_]
 Part = tuple[Any, Marks, Callable[[Any], Array]]
 SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
 OF_CALLED = ("precision", "f1", "lee_liu")  # not defined if no row is called positive
-TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # further above 1 than this or that / √n_p: not chance
+TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # (a, b): above 1 + max(a, b / √n_p) is not chance
 
 
 def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[Metric]:
@@ -44,7 +44,7 @@ def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario:
                 scenario=scenario,
                 n_bootstrap=n_bootstrap,
             )
-        if name == "recall":  # a share of the labelled rows, of which there may be few
+        if name == "recall":  # a share of the labelled rows, which may be few
             low, high = _wilson(value.value, int(labelled.sum()))
             value = value._replace(interval=(low, high))
         both = _together(*value)
@@ -201,7 +201,7 @@ def oddities(
         least, by_rows = TOO_GOOD[name]
         if value > 1 + max(least, by_rows / np.sqrt(n_p)):
             messages.append(
-                f"The estimated {name} is {value:.2f}, and none can be above 1. The prior or the scenario is probably "
+                f"The estimated {name} is {value:.2f}, but cannot be above 1. The prior or the scenario is probably "
                 "wrong."
             )
     if auc < 0.6:

@@ -249,7 +249,7 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
 
 
 def _fault(tokenizer: Any, model: Any, loaded: dict[str, Any]) -> str:
-    """What is wrong with a model whose files can be read, or an empty text."""
+    """The fault of a model whose files can be read, or an empty string."""
     config = model.config
     for name, has, wanted in loaded["mismatched_keys"]:
         return f"config.json does not fit the weights: {name} is {tuple(has)}, but must be {tuple(wanted)}"

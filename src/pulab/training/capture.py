@@ -14,20 +14,20 @@ from pulab.training.model import Model
 Positions = dict[str, Tensor]
 WARM_UP = 3  # steps in which libraries choose kernels and the optimiser makes its state
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def warn_of_fallback(what: str, why: object) -> None:
     """Warn that a slower way is taken, and why: once per process for each reason."""
     reason = str(why).splitlines()[0] if str(why) else type(why).__name__
     message = f"{what}: {reason}"
-    if message not in _said:
-        _said.add(message)
+    if message not in _warned:
+        _warned.add(message)
         warn(message)
 
 
 class CapturedStep:
-    """Calls a step function. From the fourth call with batches of one size on, replays a recording of it.
+    """Calls a step function. From the fourth call per batch size on, it replays a recording.
 
     The first calls are real steps too. They show whether the step can be recorded. It cannot if the module reads values
     back to the host, or if it keeps a state outside of its buffers: a recording would never see that state change. Such
@@ -62,7 +62,7 @@ class CapturedStep:
         if not self._draws:
             graph.replay()
             return output
-        # Recordings may share the place of their seed, which the next one overwrites. So they take turns.
+        # Recordings may share the memory of their seed. A replay overwrites it, so replays take turns.
         if output.device not in self._turns:
             self._turns[output.device] = torch.cuda.Event()  # type: ignore[no-untyped-call]
         turn = self._turns[output.device]
@@ -77,7 +77,7 @@ class CapturedStep:
         output = self._step(positions)
         self._draws |= generator.get_offset() != drawn
         if host_generators() != drawn_on_host:
-            self._refuse("the module draws random numbers on the CPU")
+            self._refuse("the step draws random numbers on the CPU")
         changed = self._model.changed_since(before)
         if changed:
             self._refuse(f"the module replaces its attribute {changed[0]}; keep a state in buffers, changed in place")

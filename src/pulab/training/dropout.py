@@ -32,7 +32,8 @@ class CountedDropout(nn.Dropout):
         elif self.calls > 1:
             raise InputError(
                 "a dropout layer that is used more than once in a step cannot be checkpointed: it does not know which "
-                "mask to compute again. Give each use its own layer, or switch checkpoints off."
+                "mask to compute again. Give each use its own layer. If the method passes the network more than once "
+                "in a step, switch checkpoints off."
             )
         place = torch.arange(x.numel(), device=x.device).view(x.shape)
         if torch.compiler.is_compiling():  # without this, torch folds the product below into numbers beyond 64 bits

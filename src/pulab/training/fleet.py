@@ -56,7 +56,7 @@ def _kind(job: Job) -> Any:
         return tuple((name, len(s), s.rows.shape[1:], s.rows.dtype) for name, s in streams.items())
 
     schedule = replace(job.schedule, lr=0.0, lr_milestones=(), weight_decay=0.0)
-    objective = type(job.objective), job.objective.kind, job.objective.teacher_decay
+    objective = type(job.objective), job.objective.kind
     kind = *objective, anatomy(job.module), schedule, id(job.augment), job.device, job.name
     return *kind, of(job.streams), job.validation and of(job.validation)
 

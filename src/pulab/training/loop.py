@@ -1,19 +1,15 @@
 """The training loop. There is one loop for all methods, for one model and for many."""
 
 import copy
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from inspect import getfile
-from traceback import extract_tb
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from pulab import losses
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
 from pulab._validation import check_number
 from pulab.errors import InputError, PulabError, in_one_line
@@ -47,7 +43,7 @@ class Job:
     schedule: Schedule
     seeds: Seeds
     device: torch.device
-    augment: Augment | None = None  # of training rows; validation sees them as they are
+    augment: Augment | None = None  # for training rows only, not for validation rows
     name: str = ""
     owner: str = ""  # the beginning of error messages about its module
 
@@ -96,6 +92,8 @@ class Training:
             raise InputError(
                 f"the memory of {type(objective).__name__} must have a line per model: shape (1, …) for one."
             )
+        self._memory, self._kind = dict(objective.memory), objective.kind
+        self._running = ""  # whose code runs, for errors
         self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
         self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
@@ -184,6 +182,7 @@ class Training:
         self._plan_rates()
         if not self._terms:  # an epoch that is resumed has begun before
             self.objective.begin_epoch(epoch)
+            self._check_state()
         self.model.train(True)
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
         # A generator per epoch, seeded by its number: resuming needs no random state.
@@ -210,7 +209,10 @@ class Training:
         """Validate, write the history, keep the best. Here the host waits for the device, once an epoch."""
         self._seed_own_draws()
         self.epoch += 1
-        extra = {name: value.tolist() for name, value in self._lines("end_epoch", self.objective.end_epoch(self.epoch))}
+        entries = self.objective.end_epoch(self.epoch) or {}
+        self._check_lines("end_epoch", entries)
+        self._check_state()
+        extra = {name: value.tolist() for name, value in entries.items()}
         risks = self._validation_risks()
         records = self._summaries()
         for i, (record, history) in enumerate(zip(records, self.histories, strict=True)):
@@ -228,34 +230,32 @@ class Training:
 
     def _first_step(self, positions: Positions) -> Tensor:
         """The first step, with clear errors for a module, an objective or an ``augment`` that cannot be used."""
-        memory = dict(self.objective.memory)
         try:
             terms = self._take_step(positions)
         except (PulabError, MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
-            where, reason = self._culprit(error), f"{type(error).__name__}: {in_one_line(error)}"
-            raise InputError(f"{self.jobs[0].owner}{where} fails in training: {reason}.") from error
-        replaced = [n for n, value in self.objective.memory.items() if value.requires_grad or value is not memory[n]]
-        if replaced:
-            raise InputError(
-                f"{type(self.objective).__name__} must change memory[{replaced[0]!r}] in place and without a gradient: "
-                "use copy_ or scatter_, and detach what you store."
-            )
+            reason = f"{type(error).__name__}: {in_one_line(error)}"
+            raise InputError(f"{self.jobs[0].owner}{self._running} fails in training: {reason}.") from error
+        self._check_state()
         if all(parameter.grad is None for parameter in self.model.parameters()):
             raise InputError(
-                f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it holds a function "
-                "that reaches back to the module, a copy still reaches the original: write it as a method."
+                f"{self.jobs[0].owner}the module's output does not depend on its parameters. If it stores a function "
+                "that refers to the module, a copy still calls the original: write it as a method."
             )
         return terms
 
-    def _culprit(self, error: Exception) -> str:
-        """Whose code raised an error, by the last line of Python that ran."""
-        file = extract_tb(error.__traceback__)[-1].filename
-        augment = self.jobs[0].augment
-        if file in (getfile(type(self.objective).step), losses.__file__):
-            return f"{type(self.objective).__name__}.step"
-        return "augment" if augment is not None and file == getfile(inspect.unwrap(augment)) else "the module"
+    def _check_state(self) -> None:
+        """A recorded step and a resumed training see only memory that is changed in place."""
+        objective, name = self.objective, type(self.objective).__name__
+        replaced = [n for n, v in objective.memory.items() if v.requires_grad or v is not self._memory.get(n)]
+        if replaced:
+            raise InputError(
+                f"{name} must change memory[{replaced[0]!r}] in place and without a gradient: use copy_ or scatter_, "
+                "detach what you store, and make the tensor in __init__."
+            )
+        if objective.kind != self._kind:
+            raise InputError(f"{name} changes an attribute in training. Keep it in memory, and change it in place.")
 
     @property
     def _steps_per_epoch(self) -> int:
@@ -292,16 +292,17 @@ class Training:
 
     def _step(self, positions: Positions) -> Tensor:
         """Gather, forward, loss, backward, update; returns the terms of the loss, a line per term."""
+        self._running = f"{type(self.objective).__name__}.step"
         self.model.begin_step()
         self._random.begin_step()
         batch = self._batch(positions)
         step = self._checked(self.objective.step(batch))
         self.model.begin_backward()
         self._optimizer.zero_grad()
-        step.objective.sum().backward()  # type: ignore[no-untyped-call]  # of models that share nothing
+        step.objective.sum().backward()  # type: ignore[no-untyped-call]  # models share no weights
         self._optimizer.step()
         if self.objective.teacher_decay is not None:
-            # At first the plain mean of all steps: a short training's teacher would be little but its initial weights.
+            # At first, the plain mean of all steps. Otherwise a short training's teacher stays near its start.
             towards = (1 / (1 + self._random.steps.double())).clamp_min(1 - self.objective.teacher_decay)
             self.model.move_teacher(towards)
         self.objective.end_step(batch)
@@ -315,24 +316,21 @@ class Training:
     def _checked(self, step: Step) -> Step:
         if not isinstance(step, Step) or "loss" not in step.terms:
             raise InputError(f"{type(self.objective).__name__}.step must return a Step whose terms hold 'loss'.")
-        taken = {"objective", "epoch", "lr", "positive_share", "val_risk"} & set(step.terms)
-        if taken:
-            raise InputError(
-                f"{type(self.objective).__name__}: the loop has a term {min(taken)!r} of its own. Rename it."
-            )
-        self._lines("step", {"objective": step.objective, **step.terms})
+        self._check_lines("step", {"objective of Step": step.objective, **step.terms}, scalars=True)
         return step
 
-    def _lines(self, function: str, values: Mapping[str, Tensor] | None) -> list[tuple[str, Tensor]]:
-        """What a function of the objective returned, checked: tensors with a line per model."""
-        for name, value in (values or {}).items():
+    def _check_lines(self, function: str, values: Mapping[str, Tensor], scalars: bool = False) -> None:
+        """Check what the objective returned: tensors with a line per model, or with a value per model."""
+        where, n = f"{type(self.objective).__name__}.{function}", len(self.jobs)
+        for name, value in values.items():
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            if not isinstance(value, Tensor) or value.shape[:1] != (len(self.jobs),):
+            if not isinstance(value, Tensor) or value.shape[: None if scalars else 1] != (n,):
                 raise InputError(
-                    f"{type(self.objective).__name__}.{function} must return a value per model, shape "
-                    f"({len(self.jobs)},), but {name} is {shape}. Take means over the last axis, mean(-1)."
+                    f"{where} must return a value per model, shape ({n},), but {name} is {shape}. "
+                    "Take means over the last axis, mean(-1)."
                 )
-        return list((values or {}).items())
+            if name in ("objective", "epoch", "lr", "positive_share", "val_risk"):
+                raise InputError(f"{where}: the name {name!r} is reserved. Rename the entry.")
 
     def _batch(self, positions: Positions) -> Batch:
         originals = {name: self.streams[name][rows] for name, rows in positions.items()}
@@ -342,7 +340,9 @@ class Training:
         return Batch(self._forward, originals, inputs, positions, self._random)
 
     def _augmented(self, augment: Augment, rows: Tensor) -> Tensor:
+        self._running = "augment"
         view = augment(rows.clone(), self._random)  # a copy: it may change them in place
+        self._running = f"{type(self.objective).__name__}.step"
         if not isinstance(view, Tensor) or view.shape != rows.shape:
             got = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
             raise InputError(f"augment must return rows of the same shape, {tuple(rows.shape)}, got {got}.")
@@ -351,8 +351,11 @@ class Training:
     def _forward(self, x: Tensor, teacher: bool) -> Tensor:
         if teacher and not self.model.teacher:
             raise InputError("the objective asks for a mean teacher, but has none. Set teacher_decay, say to 0.99.")
+        self._running = "the module"
         with autocast(self.device, self.schedule.autocast):
-            return self.model.forward(x, teacher)
+            out = self.model.forward(x, teacher)
+        self._running = f"{type(self.objective).__name__}.step"
+        return out
 
     def _summaries(self) -> list[Record]:
         """Means over the rows of the epoch, for each model, read from the device once."""
@@ -378,7 +381,8 @@ class Training:
         autocast_to, teacher = self.schedule.autocast, bool(self.model.teacher)
         g = {name: predict_stream(self.model, s, autocast_to, teacher) for name, s in self.validation.items()}
         with torch.no_grad():
-            ((_, risks),) = self._lines("validation_risk", {"its result": self.objective.validation_risk(g)})
+            risks = self.objective.validation_risk(g)
+        self._check_lines("validation_risk", {"its result": risks}, scalars=True)
         return [float(risk) for risk in risks.tolist()]
 
     def _keep_best(self, risks: list[float] | None) -> None:

@@ -78,12 +78,15 @@ class Model:
     @torch.no_grad()
     def move_teacher(self, share: Tensor) -> None:
         """Move the mean of weights and buffers by this share towards the model."""
+        learned = {name for name, parameter in self.modules[0].named_parameters() if parameter.requires_grad}
         for name, current in self.state().items():
             mean = self.teacher.get(name)
             if not current.is_floating_point():
                 continue
             if mean is None or mean.shape != current.shape:  # a buffer that the module makes or enlarges as it goes
                 self.teacher[name] = current.clone()
+            elif name in learned:
+                mean.lerp_(current, share.to(mean.dtype))
             else:  # a mask may be infinite, and the difference of two infinities is not a number
                 moved = mean.lerp(current, share.to(mean.dtype))
                 mean.copy_(torch.where(mean == current, current, moved))

@@ -3,7 +3,6 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import FunctionType
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -95,14 +94,14 @@ class Objective(ABC):
     """What a method adds to the loop. A method must write :meth:`step` and :meth:`validation_risk`.
 
     Models that are trained together go through one objective, so every tensor has a line per model: a batch's tensors,
-    the numbers and the memory below, the results. Models whose objectives differ in any other plain attribute, such as
-    the name of a loss, are never trained as one.
+    the numbers and the memory below, the results. Models whose objectives differ in any other attribute, such as the
+    name of a loss, are never trained as one. Such attributes must not change in training.
 
     Parameters
     ----------
     **numbers : Tensor
-        Hyper-parameters that may differ from model to model, of shape (models,): ``task.numbers(prior=…)`` makes them.
-        They are in ``self.numbers``.
+        Hyper-parameters and other constants with a line per model, which may differ from model to model:
+        ``task.numbers(prior=…)`` makes them, of shape (models,). They are in ``self.numbers``.
 
     Attributes
     ----------
@@ -117,6 +116,7 @@ class Objective(ABC):
     """
 
     teacher_decay: float | None = None
+    _stacked_otherwise: tuple[str, ...] = ()  # attributes that a method's own `stack` and `state_dict` see to
 
     def __init__(self, **numbers: Tensor) -> None:
         wrong = [name for name, value in numbers.items() if not isinstance(value, Tensor) or value.ndim == 0]
@@ -127,9 +127,10 @@ class Objective(ABC):
 
     @property
     def kind(self) -> Hashable:
-        """What objectives must have in common to be trained as one: all plain attributes."""
-        plain = (str, int, float, tuple, type(None), FunctionType)
-        return tuple(sorted((name, value) for name, value in vars(self).items() if isinstance(value, plain)))
+        """What objectives must have in common to be trained as one: all attributes but numbers and memory."""
+        others = vars(self).keys() - {"numbers", "memory", *self._stacked_otherwise}
+        values = ((name, vars(self)[name]) for name in sorted(others))
+        return tuple((name, value if isinstance(value, Hashable) else id(value)) for name, value in values)
 
     def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # a hook that may stay empty
         """Called before the first step of an epoch, and not again if it is resumed. Epochs count from 1."""

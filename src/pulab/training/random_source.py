@@ -36,7 +36,7 @@ class RandomSource:
         self._dtype = dtype
 
     def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
-        """Numbers between ``low`` and ``high``, without the two ends."""
+        """Numbers between ``low`` and ``high``."""
         unit = (((self._bits(*shape) >> 41) & 0x7FFFFF).to(self._dtype) + 0.5) / 2**23
         return unit if (low, high) == (0.0, 1.0) else low + (high - low) * unit
 
