@@ -420,6 +420,20 @@ def test_bad_settings_get_one_clear_error(params: dict[str, Any], message: str) 
         NNPUClassifier(prior=0.4, epochs=1, device="cpu", **params).fit(data.X, data.s)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("augment", ["weak", "strong", "digits"])
+def test_views_are_recorded_on_a_gpu(augment: str) -> None:
+    rng = np.random.default_rng(0)
+    s = (np.arange(60) < 20).astype(int)
+    X = rng.normal(size=(60, 3, 8, 8)) + s[:, None, None, None]
+    net = lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 1))  # noqa: E731
+    scores = []
+    for device in ("cpu", "cuda"):
+        clf = NNPUClassifier(prior=0.3, epochs=6, module=net, augment=augment, dtype="float64", random_state=0)
+        scores.append(clf.set_params(device=device).fit(X, s).decision_function(X))  # warnings are errors here
+    assert np.abs(scores[0] - scores[1]).max() < 1e-6
+
+
 @pytest.mark.parametrize("augment", ["weak", "strong", "digits", weak, strong])
 def test_augmented_fits_repeat_and_validate_on_plain_rows(augment: Any) -> None:
     rng = np.random.default_rng(0)

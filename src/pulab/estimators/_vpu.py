@@ -58,7 +58,7 @@ class VPUClassifier(BasePUClassifier):
     Attributes
     ----------
     threshold_ : float
-        The logit at which φ is half of its largest value over U. :meth:`decision_function` counts from it.
+        The logit at which φ is half of its largest value over U. ``decision_function`` counts from it.
     {attributes without prior}
 
     References

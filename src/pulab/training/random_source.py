@@ -62,7 +62,9 @@ class RandomSource:
 
     def _log_gamma(self, a: float | Tensor, *shape: int) -> Tensor:
         """Logarithms of Gamma(a) numbers (Marsaglia and Tsang 2000): the first accepted of a fixed number of tries."""
-        a = torch.as_tensor(a, dtype=self._dtype, device=self._seeds.device).reshape(-1, *(1,) * len(shape))
+        if not isinstance(a, Tensor):  # filled on the device: a recording cannot copy from the host
+            a = torch.full((1,), a, dtype=self._dtype, device=self._seeds.device)
+        a = a.to(self._dtype).reshape(-1, *(1,) * len(shape))
         d = a[:, None] + 2 / 3
         z = self.normal(_TRIES, *shape)
         v = (1 + z / (9 * d).sqrt()) ** 3
