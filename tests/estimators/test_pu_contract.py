@@ -100,7 +100,8 @@ def test_threads_get_the_same_bits_and_leave_nothing_behind(blobs: Blobs) -> Non
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
-    assert all(same_weights(clf, fitted[i % 2]) for i, clf in enumerate(fitted))
+    alone = [make("joint", random_state=seed).fit(blobs.X, blobs.s) for seed in range(2)]
+    assert all(same_weights(clf, alone[i % 2]) for i, clf in enumerate(fitted))
 
 
 @pytest.mark.parametrize("key", ["joint", "pubn-n"])
@@ -217,7 +218,9 @@ def test_pipeline_and_grid_search(blobs: Blobs) -> None:
     pipeline = make_pipeline(StandardScaler(), make("joint"))
     assert pipeline.fit(blobs.X, blobs.s).predict(blobs.X).shape == blobs.s.shape
     search = GridSearchCV(make("joint"), {"alpha": [1.0, 10.0], "init": ["prior", "negative"]}, cv=2)
-    assert set(search.fit(blobs.X, blobs.s).best_params_) == {"alpha", "init"}
+    scores = search.fit(blobs.X, blobs.s).cv_results_["mean_test_score"]
+    assert scores.shape == (4,)
+    assert np.isfinite(scores).all()
 
 
 def test_scaling_makes_units_irrelevant(blobs: Blobs) -> None:
