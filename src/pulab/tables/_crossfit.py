@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from pulab.calibration import PUCalibrator
 from pulab.estimators._boosting import backends
 from pulab.methods import METHODS
-from pulab.metrics import estimate
+from pulab.metrics import Array, estimate
 from pulab.model_selection import PUStratifiedKFold, logits_of
 from pulab.priors import PriorEstimate
 from pulab.summary import Compared
 from pulab.tables._features import Features, Single
 from pulab.tables._model import takes_gaps
 
-Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
 OnStep = Callable[[str, int, int], None]  # the current step, the number of fits done, and their total

@@ -10,11 +10,10 @@ from scipy.stats import binomtest
 
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.errors import PulabWarning
-from pulab.metrics import METRICS, estimate, precision, prior_of_unlabeled, roc_auc, separation
+from pulab.metrics import METRICS, Array, estimate, precision, prior_of_unlabeled, roc_auc, separation
 from pulab.priors import PriorEstimate
 from pulab.summary import Distributions, Feature, Metric, ReviewPoint
 
-Array = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
 Part = tuple[Any, Marks, Callable[[Any], Array]]

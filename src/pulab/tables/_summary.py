@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
+from pulab.metrics import Array
 from pulab.priors import PriorEstimate
 from pulab.summary import Candidate, Column, Curve, Summary, Table
 from pulab.tables import _evaluate as evaluate
@@ -21,7 +21,6 @@ from pulab.tables._features import Features
 from pulab.tables._model import beside, scores_of
 from pulab.tables._prepare import Request, TableData
 
-Array = NDArray[np.float64]
 # All rows that are called positive are candidates, even if they are more than this.
 TOP = 100  # stability is about being among the first so many
 KEPT = 1000  # candidates in the file
