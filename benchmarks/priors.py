@@ -108,7 +108,7 @@ def measure(name: str, X: np.ndarray, y: np.ndarray, rate: float, seed: int, sce
     auto = timed("auto", lambda: estimate_prior(None, pu.s, scores=scores, **settings))
     estimates |= {"auto": auto.prior} | auto.details["methods"]
     for method in ("elkan-noto", "tice", "km2"):
-        arguments = {"X": pu.X, "s": pu.s, "method": method, "scores": scores, "n_bootstrap": 0}
+        arguments = {"X": pu.X, "s": pu.s, "method": method, "scores": scores}
         estimates[method] = timed(method, lambda arguments=arguments: estimate_prior(**arguments, **settings)).prior
     if scenario == "single-sample":  # the only one that pulearn has
         Z = StandardScaler().fit_transform(pu.X)

@@ -84,6 +84,26 @@ def _prior(prior: Any, parts: Parts, scenario: str) -> float:
     return checked
 
 
+def precision_of(prior: float, recall: float, called: float) -> float:
+    """Precision from the prior, recall, and the share of the population that is called positive; 0 if none is."""
+    return prior * recall / called if called else 0.0
+
+
+def f1_of(prior: float, recall: float, called: float) -> float:
+    """F1 from the same three numbers."""
+    return 2 * prior * recall / (prior + called)
+
+
+def accuracy_of(prior: float, recall: float, called: float) -> float:
+    """Accuracy from the same three numbers."""
+    return 1 - (2 * prior * (1 - recall) + called - prior)
+
+
+def roc_auc_of(prior: float, separated: float) -> float:
+    """ROC AUC from the prior and the AUC of positives against the population."""
+    return (separated - prior / 2) / (1 - prior)
+
+
 # Of decisions ---------------------------------------------------------------------------------------------------------
 
 
@@ -95,27 +115,24 @@ def recall(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-cont
 def precision(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The share of positives among rows called positive: prior · recall / share called positive; 0 if none are."""
     parts = _decisions(s, y_pred, scenario)
-    called = parts.population.mean()
-    return float(_prior(prior, parts, scenario) * parts.positive.mean() / called) if called else 0.0
+    return float(precision_of(_prior(prior, parts, scenario), parts.positive.mean(), parts.population.mean()))
 
 
 def f1(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The harmonic mean of precision and recall: 2 · prior · recall / (prior + share called positive)."""
     parts = _decisions(s, y_pred, scenario)
-    prior = _prior(prior, parts, scenario)
-    return float(2 * prior * parts.positive.mean() / (prior + parts.population.mean()))
+    return float(f1_of(_prior(prior, parts, scenario), parts.positive.mean(), parts.population.mean()))
 
 
 def zero_one_risk(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The share of wrong decisions: 2 · prior · (1 − recall) + share called positive − prior."""
-    parts = _decisions(s, y_pred, scenario)
-    prior = _prior(prior, parts, scenario)
-    return float(2 * prior * (1 - parts.positive.mean()) + parts.population.mean() - prior)
+    return 1 - accuracy(s, y_pred, prior=prior, scenario=scenario)
 
 
 def accuracy(s: Any, y_pred: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The share of right decisions."""
-    return 1 - zero_one_risk(s, y_pred, prior=prior, scenario=scenario)
+    parts = _decisions(s, y_pred, scenario)
+    return float(accuracy_of(_prior(prior, parts, scenario), parts.positive.mean(), parts.population.mean()))
 
 
 def lee_liu(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-control") -> float:
@@ -131,8 +148,7 @@ def lee_liu(s: Any, y_pred: Any, *, prior: Any = None, scenario: str = "case-con
 def roc_auc(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
     """The chance that a positive scores above a negative: (AUC of P against the population − prior/2) / (1 − prior)."""
     parts = split(s, y_score, scenario)
-    prior = _prior(prior, parts, scenario)
-    return float((separation(parts.positive, parts.population) - prior / 2) / (1 - prior))
+    return roc_auc_of(_prior(prior, parts, scenario), separation(parts.positive, parts.population))
 
 
 def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:

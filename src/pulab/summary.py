@@ -33,11 +33,14 @@ class Table(TypedDict):
 
 
 class Prior(TypedDict):
-    """The share of positives."""
+    """What is known about the share of positives in the population."""
 
-    value: float
-    interval: Interval
-    source: str  # "estimated" or "given"
+    low: float
+    high: float
+    evident: bool  # whether a region of pure positives is evident
+    value: float | None  # None unless evident, told or measured
+    used: float  # the share that methods were trained with
+    source: str  # "estimated", "given" or "measured"
     methods: dict[str, float]  # what each estimator says
     warnings: list[str]
     agree: bool | None  # whether the estimators agree; None for a single one
@@ -66,19 +69,26 @@ MethodUsed = TypedDict(
 )
 
 
+class Decision(TypedDict):
+    """Which rows are called positive."""
+
+    rule: str | None  # "probability" or "score"; None: no row can be called without a prior or a budget
+    at: float | None  # rows with a higher probability, or with at least this score, are called positive
+    why: str
+
+
 class Metric(TypedDict):
-    """A figure of merit. The intervals are for the prior's interval, for other samples, and for both."""
+    """A figure of merit. Its range covers other samples and the range of the prior."""
 
     name: str
-    value: float | None
-    band: Interval | None
-    interval: Interval | None
-    between: Interval | None
+    value: float | None  # None if it depends on a prior that is not known
+    low: float | None
+    high: float | None
     more_is_better: bool
 
 
 class Distributions(TypedDict):
-    """Histograms of the probabilities: shares of the rows in each bin."""
+    """Histograms of the scores: shares of the rows in each bin."""
 
     edges: list[float]
     labelled: list[float]
@@ -86,13 +96,18 @@ class Distributions(TypedDict):
 
 
 class ReviewPoint(TypedDict):
-    """What to expect from the first k candidates."""
+    """What the first k candidates hold."""
 
     k: int
-    precision: float
-    precision_band: Interval
-    recall: float
-    recall_band: Interval
+    precision: float | None  # None if it depends on a prior that is not known
+    precision_low: float
+    precision_high: float
+    recall: float  # share of the hidden positives
+    recall_low: float
+    recall_high: float
+    lift: float  # times as many positives as among k random unlabeled rows
+    lift_low: float
+    lift_high: float
 
 
 class Curve(TypedDict):
@@ -124,9 +139,11 @@ class Candidate(TypedDict):
 
     rank: int
     id: str
-    probability: float  # given that the row is unlabeled
+    probability: float | None  # given that the row is unlabeled; None without a prior
+    probability_low: float
+    probability_high: float
     score: float
-    decision: bool
+    decision: bool | None
     stability: float
     values: dict[str, str]  # of the columns that matter most
 
@@ -140,6 +157,7 @@ class Summary(TypedDict):
     scenario: str
     prior: Prior
     method: MethodUsed
+    decision: Decision
     folds: int
     metrics: list[Metric]
     distributions: Distributions
@@ -153,7 +171,7 @@ class Summary(TypedDict):
     random_state: int
 
 
-ADDED = ("agree",)  # keys that older files lack
+ADDED: tuple[str, ...] = ()  # keys that older files lack
 
 
 def check_summary(summary: Any) -> Summary:

@@ -36,6 +36,8 @@ def test_from_a_table_to_candidates(folder: Path, run: Run) -> None:
     code, out, err = command(*run, *words, "--out", str(model))
     assert code == 0, err
     assert "labelled (churned = 1)" in out
+    assert "unlabeled rows hold about" in out
+    assert "30 % of all rows are positive, as you said." in out.replace("\N{NO-BREAK SPACE}", " ")
     assert {"model.json", "report.html", "candidates.csv"} <= {path.name for path in model.iterdir()}
     assert pl.read_csv(model / "candidates.csv").columns[:3] == ["rank", "customer", "score"]
 
@@ -43,14 +45,14 @@ def test_from_a_table_to_candidates(folder: Path, run: Run) -> None:
     code, out, err = command(*run, "score", str(model), str(folder / "new.parquet"), "--out", str(scores))
     assert (code, out) == (0, "")
     scored = pl.read_csv(scores)
-    assert scored.columns == ["customer", "score", "probability", "decision"]
+    assert scored.columns == ["customer", "score", "probability", "probability_low", "probability_high", "decision"]
     assert scored["customer"].to_list() == pl.read_parquet(folder / "new.parquet")["customer"].to_list()
     assert scored["decision"].dtype == pl.Boolean
 
     code, out, _ = command(*run, "rank", str(model), str(folder / "new.parquet"), "--top", "7", "--json")
     best = json.loads(out)
     assert (code, len(best), best[0]["rank"]) == (0, 7, 1)
-    top = scored.sort("probability", "score", descending=True, maintain_order=True)["customer"][:7].to_list()
+    top = scored.sort("score", descending=True, maintain_order=True)["customer"][:7].to_list()
     assert [row["customer"] for row in best] == top
     assert "c-" in command(*run, "rank", str(model), str(folder / "new.parquet"), "--top", "3")[1]
 
@@ -66,7 +68,8 @@ def test_prior(folder: Path, run: Run) -> None:
         code, out, _ = command(*run, "prior", str(folder / "customers.csv"), "--label", "churned", "--json")
     estimate = json.loads(out)
     assert code == 0
-    assert estimate["interval"][0] <= estimate["prior"] <= estimate["interval"][1]
+    assert 0 < estimate["prior"]["low"] < 0.3 < estimate["prior"]["high"] <= 1
+    assert (estimate["prior"]["evident"], estimate["prior"]["value"]) == (False, None)
     assert {"dedpul", "bbe"} <= set(estimate["methods"])
     assert "only 38 rows are labelled" in str(caught[0].message)
 

@@ -46,9 +46,14 @@ def review_point(k: int) -> dict[str, Any]:
     return {
         "k": k,
         "precision": precision,
-        "precision_band": band,
+        "precision_low": band[0],
+        "precision_high": band[1],
         "recall": recall,
-        "recall_band": [0.9 * recall, min(1.0, 1.12 * recall)],
+        "recall_low": 0.9 * recall,
+        "recall_high": min(1.0, 1.12 * recall),
+        "lift": precision / hidden,
+        "lift_low": 0.9 * precision / hidden,
+        "lift_high": 1.12 * precision / hidden,
     }
 
 
@@ -65,6 +70,8 @@ def candidate(rank: int) -> dict[str, Any]:
         "rank": rank,
         "id": f"c-{10000 + 7919 * rank % 48211}",
         "probability": 0.994 - 0.0017 * rank,
+        "probability_low": 0.8 - 0.0017 * rank,
+        "probability_high": 1.0,
         "score": 5.1 - 0.041 * rank,
         "decision": True,
         "stability": max(0.55, 1.0 - 0.05 * (rank // 6)),
@@ -82,17 +89,8 @@ def column(name: str, kind: str, missing: float = 0.0, note: str = "") -> dict[s
     return {"name": name, "kind": kind, "missing": missing, "note": note}
 
 
-def metric(
-    name: str, value: float, band: list[float] | None, interval: list[float], more_is_better: bool = True
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": value,
-        "band": band,
-        "interval": interval,
-        "between": [0.9 * interval[0], 1.01 * interval[1]],
-        "more_is_better": more_is_better,
-    }
+def metric(name: str, value: float | None, low: float, high: float, more_is_better: bool = True) -> dict[str, Any]:
+    return {"name": name, "value": value, "low": low, "high": high, "more_is_better": more_is_better}
 
 
 SUMMARY: dict[str, Any] = {
@@ -124,8 +122,11 @@ SUMMARY: dict[str, Any] = {
     },
     "scenario": "single-sample",
     "prior": {
+        "low": 0.17,
+        "high": 0.26,
+        "evident": True,
         "value": 0.21,
-        "interval": [0.17, 0.26],
+        "used": 0.212,
         "source": "estimated",
         "methods": {"dedpul": 0.203, "bbe": 0.221, "tice": 0.194},
         "warnings": [],
@@ -149,17 +150,21 @@ SUMMARY: dict[str, Any] = {
             "early_stopping": True,
         },
     },
+    "decision": {
+        "rule": "probability",
+        "at": 0.5,
+        "why": "A row is called positive if its probability exceeds one half.",
+    },
     "folds": 5,
     "metrics": [
-        metric("precision", 0.71, [0.58, 0.84], [0.66, 0.77]),
-        metric("recall", 0.78, None, [0.73, 0.82]),
-        metric("f1", 0.743, [0.65, 0.8], [0.71, 0.78]),
-        metric("accuracy", 0.887, [0.86, 0.9], [0.87, 0.9]),
-        metric("zero_one_risk", 0.113, [0.1, 0.14], [0.1, 0.13], more_is_better=False),
-        metric("roc_auc", 0.931, [0.905, 0.962], [0.915, 0.947]),
-        metric("average_precision", 0.802, [0.7, 0.88], [0.76, 0.84]),
-        metric("lee_liu", 2.64, None, [2.4, 2.9]),
-        metric("nnpu_risk", 0.104, [0.08, 0.13], [0.09, 0.12], more_is_better=False),
+        metric("separation", 0.86, 0.83, 0.89),
+        metric("roc_auc", 0.931, 0.905, 0.962),
+        metric("average_precision", 0.802, 0.7, 0.88),
+        metric("precision", 0.71, 0.58, 0.84),
+        metric("recall", 0.78, 0.73, 0.82),
+        metric("f1", 0.743, 0.65, 0.8),
+        metric("accuracy", 0.887, 0.86, 0.9),
+        metric("nnpu_risk", 0.104, 0.08, 0.13, more_is_better=False),
     ],
     "distributions": {
         "edges": [i / 50 for i in range(51)],
@@ -227,8 +232,11 @@ ONE_OF_EACH = {
 } | {
     "scenario": "case-control",
     "prior": {
+        "low": 0.004,
+        "high": 0.004,
+        "evident": False,
         "value": 0.004,
-        "interval": [0.004, 0.004],
+        "used": 0.004,
         "source": "given",
         "methods": {},
         "warnings": ["It was given."],
@@ -240,22 +248,50 @@ ONE_OF_EACH = {
 }
 
 
-def test_the_headline() -> None:
+# The same table where the share of positives is not known.
+OPEN = SUMMARY | {
+    "prior": SUMMARY["prior"] | {"low": 0.0064, "value": None, "evident": False},
+    "decision": {"rule": None, "at": None, "why": "No row is called positive: how many there are is not known."},
+    "metrics": [
+        item | {"value": item["value"] if item["name"] == "separation" else None} for item in SUMMARY["metrics"][:3]
+    ]
+    + [item | dict.fromkeys(("value", "low", "high")) for item in SUMMARY["metrics"][3:]],
+    "review": [point | {"precision": None, "precision_low": 0.0} for point in SUMMARY["review"]],
+    "candidates": [
+        row | {"probability": None, "probability_low": 0.01, "decision": None} for row in SUMMARY["candidates"]
+    ],
+}
+
+
+def test_the_headline_where_the_share_is_known() -> None:
     page = text(model_page(SUMMARY))
     assert "From 312 known positives and 48,210 unlabeled rows: about 21 % of all rows are positive." in page
-    # 0.21 of 48,522 rows are 10,190; 312 of them are known.
-    assert "Positive means churned = 1. About 9,900 positives (7,900 to 12,000) are still hidden" in page
-    assert "The first 100 candidates are right about 98 times out of 100." in page
-    assert "The estimators agree." in page
-    assert "Calling every row negative gives 79 %." in page
+    # 0.17 and 0.26 of 48,522 rows are 8,249 and 12,616; 312 of them are known.
+    assert "Positive means churned = 1. 7,900 to 12,000 positives are still hidden" in page
+    assert "About 98 of the first 100 candidates are positive (81 to 100)." in page
+    assert "Nobody has checked that." in page
+    assert "Calling every row negative gives 74 to 83 %." in page
     for heading in ("How many positives", "How far down", "first candidates", "How good", "Which columns matter"):
         assert heading in page
-    assert "nnpu-boosting0.1040.087 to 0.1243.2" in re.sub(" (?!to)(?<!to )", "", page)  # risk, interval, seconds
+
+
+def test_the_headline_where_only_a_range_is_known() -> None:
+    """No figure that rests on the share of positives stands there as a number."""
+    page = text(model_page(OPEN))
+    point = next(point for point in OPEN["review"] if point["recall"] >= 0.45)
+    share = f"{100 * point['recall']:.0f} %" if abs(point["recall"] - 0.5) > 0.05 else "half"
+    assert f"The first {point['k']:,} of 48,210 unlabeled rows hold about {share} of the hidden positives" in page
+    assert f"{point['lift']:.1f} times as many as chance." in page
+    assert "at most 26 % of all rows, and at least 0.64 %" in page
+    assert "Right among the first 100not known0 to 100 %" in page
+    assert "0.905 to 0.962" in page
+    assert "called" not in re.sub(r"(is|are) called", "", page[: page.index("How good is the model")])
+    assert not drawn_nowhere(model_page(OPEN))
 
 
 def test_whether_estimators_agree_is_read_from_a_field() -> None:
     """Not from the words of a warning, and nothing is said of a single estimator."""
-    for agree, shown in ((True, "The estimators agree."), (False, "The estimators do not agree"), (None, "")):
+    for agree, shown in ((True, ""), (False, "The estimators do not agree"), (None, "")):
         page = model_page(SUMMARY | {"prior": SUMMARY["prior"] | {"agree": agree, "warnings": ["they disagree"]}})
         assert ("estimators" in text(page)) == bool(shown)
         assert shown in page
@@ -264,7 +300,7 @@ def test_whether_estimators_agree_is_read_from_a_field() -> None:
 def test_the_share_is_of_the_unlabeled_rows_where_they_are_the_population() -> None:
     page = text(model_page(SUMMARY | {"scenario": "case-control"}))
     assert "about 21 % of the unlabeled rows are positive" in page
-    assert "About 10,000 positives (8,200 to 13,000) are still hidden" in page  # 0.21 of 48,210, none of them known
+    assert "8,200 to 13,000 positives are still hidden" in page  # of 48,210 rows, none of them known
 
 
 def text(page: str) -> str:
@@ -275,19 +311,15 @@ def text(page: str) -> str:
 
 def test_one_of_each_makes_a_page() -> None:
     page = model_page(check_summary(ONE_OF_EACH))
-    assert "The share of positives was given: 0.4 % of the unlabeled rows." in text(page)
+    assert "0.4 % of the unlabeled rows are positive, as you said." in text(page)
     assert not drawn_nowhere(page)
 
 
-def test_figures_and_losses_without_a_value_are_dashes_and_gaps() -> None:
-    """If no row is called positive, precision is not defined. A loss that is not finite is None in the summary."""
-    undefined = {"value": None, "band": None, "interval": None, "between": None}
+def test_losses_without_a_value_are_gaps() -> None:
+    """A loss that is not finite is None in the summary."""
     curve = SUMMARY["curves"][0] | {"values": [0.5, None, 0.25], "best": 3}
     lost = SUMMARY["curves"][0] | {"values": [None, None], "best": None}
-    page = model_page(
-        SUMMARY | {"metrics": [metric | undefined for metric in SUMMARY["metrics"]], "curves": [curve, lost]}
-    )
-    assert page.count('<td class="n value" role="cell">–</td>') == len(SUMMARY["metrics"])
+    page = model_page(SUMMARY | {"curves": [curve, lost]})
     assert "over 3 trees, from 0.500 to 0.250" in page
     assert not drawn_nowhere(page)
 
@@ -319,22 +351,32 @@ def other(value: Any) -> Any:
         return {f"other {key}": item for key, item in value.items()}
     if isinstance(value, list):
         return [other(item) for item in value] if isinstance(value[0], float) else value[:-1]
+    if value is None:
+        return 0.5
     return value and (2 * value / 3 if isinstance(value, float) else f"other {value}")
 
 
 GIVEN = SUMMARY | {"prior": SUMMARY["prior"] | {"source": "given"}}
-WHOLE = [("table",), ("prior",), ("method",), ("distributions",), ("stability",)]  # their keys are changed one by one
+WHOLE = [
+    ("table",),
+    ("prior",),
+    ("method",),
+    ("decision",),
+    ("distributions",),
+    ("stability",),
+]  # their keys are changed one by one
 FOR_PROGRAMS = ("prior", "warnings")  # the page shows them among all warnings
 
 
 @pytest.mark.parametrize("path", sorted(set(paths_of(Summary)) - {FOR_PROGRAMS, *WHOLE}), ids=".".join)
 def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> None:
     """A key that is renamed in the definition but not in the page, or the other way round, fails here."""
-    assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in (SUMMARY, GIVEN))
+    assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in (SUMMARY, GIVEN, OPEN))
 
 
 OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best")}
-OPTIONAL |= {("metrics", key) for key in ("value", "band", "interval", "between")}
+OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
+OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}
 
 
 @pytest.mark.parametrize("path", sorted(paths_of(Summary)), ids=".".join)
@@ -430,7 +472,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.mark.parametrize("summary", [SUMMARY, HOSTILE_SUMMARY, ONE_OF_EACH], ids=["whole", "hostile", "one of each"])
+@pytest.mark.parametrize(
+    "summary", [SUMMARY, OPEN, HOSTILE_SUMMARY, ONE_OF_EACH], ids=["known", "open", "hostile", "one of each"]
+)
 def test_in_a_browser(browser: Browser, summary: dict[str, Any], tmp_path: Path) -> None:
     """It fits any screen, asks for nothing but itself, and the console stays silent."""
     page = tmp_path / "model.html"
@@ -457,7 +501,7 @@ def test_values_under_the_pointer_and_the_arrow_keys(browser: Browser, tmp_path:
     x, y = browser.js(f"{{ {place} const r = plot.getBoundingClientRect(); [r.left + 1, r.top + 9] }}")
     tip = "document.querySelector('#review .tip')"
     browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-    assert browser.js(f"{tip}.innerText").startswith("the first 10\nprecision 99")
+    assert browser.js(f"{tip}.innerText").startswith("the first 10\nrecall 0.1\N{NO-BREAK SPACE}%")
     browser.js("document.querySelector('#review .plot').focus()")
     browser.ask("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
     assert browser.js(f"{tip}.innerText").startswith("the first 14\n")

@@ -18,6 +18,7 @@ from pulab.summary import check_summary
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
 from pulab.tables._evaluate import _share_found, stability
+from pulab.tables._model import RESULTS
 
 from .conftest import Customers
 
@@ -95,7 +96,7 @@ def test_a_saved_model_scores_files_and_frames_alike(
     assert {"report.html", "candidates.csv"} <= {path.name for path in folder.iterdir()}
     table = Customers(300, seed=3).frame
     whole = model.score(table)
-    assert whole.columns == ["customer", "score", "probability", "decision"]
+    assert whole.columns == ["customer", *RESULTS]
     assert whole["customer"].to_list() == table["customer"].to_list()
     table.write_csv(tmp_path / "t.csv")
     table.write_parquet(tmp_path / "t.parquet", row_group_size=100)
@@ -119,7 +120,7 @@ def test_ranking_streams_and_passes_over_what_is_known(
     scored = model.score(customers.frame).filter(~pl.Series(customers.s))
     assert (
         ranked["customer"].to_list()
-        == scored.sort("probability", "score", descending=True, maintain_order=True)["customer"][:20].to_list()
+        == scored.sort("score", descending=True, maintain_order=True)["customer"][:20].to_list()
     )
     assert "plan" in ranked.columns
     assert model.rank(customers.frame.drop("churned"), top=5).height == 5
@@ -234,6 +235,13 @@ def test_prior_is_estimated() -> None:
         ({}, {"method": "pn"}, "method must be one of"),
         ({}, {"prior": 1.2}, "strictly between 0 and 1"),
         ({}, {"prior": 0.01}, "labelled already"),
+        ({}, {"prior": (0.4, 0.3)}, "must rise, got 0.4 to 0.3"),
+        ({}, {"prior": (0.4, "x")}, "strictly between 0 and 1"),
+        ({}, {"top": 0}, "top must be a whole number"),
+        ({}, {"budget": 20}, "budget, a share of the rows, must be a number in"),
+        ({}, {"costs": (1, -1)}, "a cost must be a number"),
+        ({}, {"costs": 3}, "costs are two numbers"),
+        ({}, {"top": 10, "budget": 0.1}, "exclude each other"),
         ({}, {"scenario": "both"}, "scenario must be one of"),
         ({}, {"random_state": -1}, "random_state"),
     ],
@@ -283,10 +291,78 @@ def test_figures_stay_within_their_bounds() -> None:
     model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.75)  # far too high
     metrics = {item["name"]: item for item in model.summary["metrics"]}
     for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
-        low, high = metrics[name]["between"] or (0, 1)  # none where all of it is above 1
-        assert 0 <= low <= metrics[name]["value"] <= high <= 1
-    assert any("cannot be above 1" in text for text in model.summary["warnings"])
+        assert 0 <= metrics[name]["low"] <= metrics[name]["value"] <= metrics[name]["high"] <= 1
+    assert any("You gave a prior of 0.75, but the rows allow 0." in text for text in model.summary["warnings"])
     assert len(repr(model)) < 200
+
+
+@pytest.fixture(scope="module")
+def hard() -> tuple[TableModel, Customers]:
+    """A table whose classes overlap, so that the share of positives is not known."""
+    customers = Customers(1500)
+    frame = customers.frame.select("customer", "age", "plan", "churned")
+    return fit_table(frame, "churned", id="customer", method="elkan-noto"), customers
+
+
+def test_no_figure_rests_on_a_share_that_is_not_known(hard: tuple[TableModel, Customers], tmp_path: Path) -> None:
+    model, customers = hard
+    prior = model.summary["prior"]
+    assert (prior["value"], prior["evident"]) == (None, False)
+    assert prior["low"] == pytest.approx(customers.s.mean(), rel=1e-5)
+    assert prior["low"] < customers.y.mean() < prior["high"] < 0.6
+    points = {point["k"]: point for point in model.summary["review"]}
+    assert {100, 500} <= set(points)
+    assert all(point["precision"] is None and point["precision_low"] == 0 for point in points.values())
+    values = {item["name"]: item["value"] for item in model.summary["metrics"]}
+    assert [name for name, value in values.items() if value is not None] == ["separation"]
+    again = TableModel.load(model.save(tmp_path / "model"))
+    for result in (model.candidates, again.score(customers.frame)):
+        assert result["probability"].null_count() == result["decision"].null_count() == result.height
+        assert (result["probability_low"] <= result["probability_high"]).all()
+    with pytest.raises(InputError, match="probabilities are not known"):
+        model.predict_proba(customers.frame)
+    with pytest.raises(InputError, match="No row is called positive"):
+        model.predict(customers.frame)
+
+
+def test_ranges_hold_the_truth_of_the_held_out_ranking(hard: tuple[TableModel, Customers]) -> None:
+    model, customers = hard
+    assert model.held_out is not None
+    score = model.held_out["score"].to_numpy()
+    hidden = np.flatnonzero(~customers.s)
+    best = hidden[np.argsort(-score[hidden], kind="stable")]
+    for point in model.summary["review"]:
+        found = customers.y[best[: point["k"]]].sum()
+        assert point["precision_low"] <= found / point["k"] <= point["precision_high"]
+        if point["k"] in (100, 500):
+            assert point["recall_low"] <= found / customers.y[hidden].sum() <= point["recall_high"]
+            assert point["lift"] == pytest.approx(point["recall"] * len(hidden) / point["k"], rel=1e-5)
+    auc = next(item for item in model.summary["metrics"] if item["name"] == "roc_auc")
+    assert auc["low"] <= roc_auc_score(customers.y, score) <= auc["high"]
+    share = customers.y[best[:200]].mean()
+    assert model.candidates["probability_high"][:200].mean() >= share
+
+
+def test_decisions_by_a_budget_by_costs_and_by_a_range() -> None:
+    frame = Customers(600).frame
+    fitted = {"label": "churned", "id": "customer", "method": "elkan-noto"}
+    by_top = fit_table(frame, **fitted, top=40)
+    assert by_top.candidates["decision"].sum() == 40
+    by_budget = fit_table(frame, **fitted, budget=0.1)
+    assert by_budget.candidates["decision"].sum() == round(0.1 * by_budget.summary["table"]["unlabeled"])
+    figures = {item["name"]: item for item in by_top.summary["metrics"]}
+    assert figures["precision"]["value"] is None
+    assert figures["recall"]["value"] is not None
+    told = fit_table(frame, **fitted, prior=(0.25, 0.36), costs=(1, 3))
+    assert (told.summary["prior"]["low"], told.summary["prior"]["high"]) == (0.25, 0.36)
+    assert told.summary["prior"]["value"] == pytest.approx(0.3)
+    scored = told.score(frame)
+    assert scored["decision"].to_list() == (scored["probability"] > 0.25).to_list()
+    np.testing.assert_allclose(told.predict_proba(frame)[:, 1], scored["probability"])
+    assert told.predict(frame).tolist() == scored["decision"].to_list()
+    half = fit_table(frame, **fitted, prior=0.3).score(frame)
+    assert half["decision"].sum() < scored["decision"].sum()
+    assert (half["probability_low"] == half["probability_high"]).all()
 
 
 def test_biased_labelling_is_called_out(model: TableModel) -> None:

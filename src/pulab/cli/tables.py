@@ -10,6 +10,7 @@ import typer
 from pulab.cli import _console as console
 from pulab.errors import InputError
 from pulab.methods import METHODS
+from pulab.report._words import UNCHECKED, headline, share_of_positives
 from pulab.summary import Summary
 
 EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
@@ -41,8 +42,17 @@ def fit(
     method: Annotated[
         str, typer.Option(help=f"auto, or a key from `pulab methods` except {EXCEPT}, which need negatives.")
     ] = "auto",
-    prior: Annotated[str, typer.Option(help="The share of positives, such as 0.3, or the word estimate.")] = "estimate",
+    prior: Annotated[
+        str, typer.Option(help="The share of positives, such as 0.3, a range, such as 0.02:0.06, or the word estimate.")
+    ] = "estimate",
     scenario: Scenario = "single-sample",
+    top: Annotated[int | None, typer.Option(help="Call the first so many candidates positive.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Call this share of the unlabeled rows positive, such as 0.02.")
+    ] = None,
+    costs: Annotated[
+        str | None, typer.Option(help="What a false alarm and a missed positive cost, such as 1:20. Needs a prior.")
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -61,8 +71,11 @@ def fit(
             positive=positive,
             drop=drop or (),
             method=method,
-            prior=_prior(prior),
+            prior=_told(prior),
             scenario=scenario,
+            top=top,
+            budget=budget,
+            costs=_costs(costs),
             random_state=seed,
             on_step=step,
         )
@@ -81,7 +94,7 @@ def score(
     table: Table,
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file to write.", show_default=False)],
 ) -> None:
-    """Score the rows of another table of any size: score, probability, decision."""
+    """Score the rows of another table of any size: score, probabilities, decision."""
     from pulab.tables import TableModel, batches, check_target
 
     _check_apart(out, model, table)
@@ -110,11 +123,11 @@ def prior(
     estimate = estimate_table_prior(
         table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
     )
+    low, high = estimate.interval
     if as_json:
         console.print_json(
             {
-                "prior": estimate.prior,
-                "interval": list(estimate.interval),
+                "prior": {"low": low, "high": high, "evident": estimate.evident, "value": estimate.value},
                 "method": estimate.method,
                 "methods": estimate.details["methods"],
                 "scenario": scenario,
@@ -122,12 +135,8 @@ def prior(
             }
         )
         return
-    low, high = estimate.interval
-    of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
     console.note(f"{table.name}: {estimate.details['rows']}")
-    line = f"{estimate.prior:.3f} of {of} are positive, between {low:.3f} and {high:.3f}"
-    parts = ", ".join(f"{name} {value:.3f}" for name, value in estimate.details["methods"].items())
-    console.say(f"{line} ({parts})")
+    console.say(share_of_positives(low, high, estimate.value, scenario))
 
 
 def rank(
@@ -192,32 +201,48 @@ def _check_apart(out: Path, model: Path, table: Path) -> None:
         raise InputError(f"--out {out} would overwrite the input. Name another file.")
 
 
-def _prior(text: str) -> float | str:
+def _told(text: str) -> float | tuple[float, float] | str:
     if text == "estimate":
         return text
+    numbers = _numbers(text)
+    if numbers is None or len(numbers) > 2:
+        raise InputError(
+            f"--prior must be a share such as 0.3, a range such as 0.02:0.06, or the word estimate, got {text!r}."
+        )
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+def _costs(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    numbers = _numbers(text)
+    if numbers is None or len(numbers) != 2:
+        raise InputError(f"--costs must be two numbers such as 1:20, of a false alarm and of a miss, got {text!r}.")
+    return numbers[0], numbers[1]
+
+
+def _numbers(text: str) -> list[float] | None:
+    """Numbers with colons between them; None if one of them is none."""
     try:
-        return float(text)
+        return [float(part) for part in text.split(":")]
     except ValueError:
-        raise InputError(f"--prior must be a share such as 0.3, or the word estimate, got {text!r}.") from None
+        return None
 
 
 def _lines(summary: Summary) -> Iterator[str]:
     """The result of a fit, as lines of text."""
     table, prior = summary["table"], summary["prior"]
-    low, high = prior["interval"]
-    between = f", between {low:.3f} and {high:.3f}" if low < high else ""
-    figures = {item["name"]: item for item in summary["metrics"]}
     mark = f"{table['label']} = {table['positive']}"
     yield f"{table['name']}: {table['labelled']:,} labelled ({mark}), {table['unlabeled']:,} unlabeled"
-    yield f"prior {prior['value']:.3f} ({prior['source']}){between}"
+    yield headline(summary)
+    yield share_of_positives(prior["low"], prior["high"], prior["value"], summary["scenario"], prior["source"])
     yield summary["method"]["why"]
-    for name in ("precision", "recall", "roc_auc"):
-        item = figures[name]
-        if item["value"] is None:
-            yield f"{name}: not defined, because no row is called positive"
-        else:
-            ends = item["between"]
-            yield f"{name} {item['value']:.3f}" + (f", between {ends[0]:.3f} and {ends[1]:.3f}" if ends else "")
+    for item in summary["metrics"]:
+        if item["name"] in ("precision", "recall", "roc_auc") and item["low"] is not None and item["high"] is not None:
+            value = "" if item["value"] is None else f"{item['value']:.3f}, "
+            yield f"{item['name']} {value}between {item['low']:.3f} and {item['high']:.3f}"
+    yield summary["decision"]["why"]
+    yield UNCHECKED
     for column in table["columns"]:
         if column["kind"] == "left out":
             yield f"! Column {column['name']!r} was left out: {column['note']}."

@@ -59,12 +59,6 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Array:
 
 def bbe(sample: Sample, rng: Any = None, delta: float = 0.1, gamma: float = 0.01) -> float:
     """Best bin estimation: q_U/q_P at the threshold where the upper confidence bound of that ratio is lowest."""
-    ratio, best, _ = _bins(sample, delta, gamma)
-    return float(min(1.0, ratio[best]))
-
-
-def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Array, int, Array]:
-    """The ratio q_U/q_P at every threshold, the index of the best threshold, and q_P."""
     positive, unlabeled = sample
     thresholds = np.sort(unlabeled)[::-1]
     q_u = 1 - np.searchsorted(np.sort(unlabeled), thresholds, side="left") / len(unlabeled)  # ties count together
@@ -72,7 +66,7 @@ def _bins(sample: Sample, delta: float = 0.1, gamma: float = 0.01) -> tuple[Arra
     slack = (1 + gamma) * sum(math.sqrt(math.log(4 / delta) / (2 * len(part))) for part in sample)
     usable = np.maximum(q_p, 1e-12)
     best = int(np.argmin(np.where(q_p > 0, (q_u + slack) / usable, np.inf)))
-    return np.asarray(q_u / usable), best, np.asarray(q_p)
+    return float(min(1.0, q_u[best] / usable[best]))
 
 
 def elkan_noto(sample: Sample, rng: Any = None) -> float:
@@ -85,31 +79,3 @@ def elkan_noto(sample: Sample, rng: Any = None) -> float:
     frequency = float(platt.predict_proba(scores[labelled] / scale)[:, 1].mean())
     odds = len(sample.positive) / len(sample.unlabeled)
     return float(min(1.0, odds * (1 - frequency) / max(frequency, 1e-12)))
-
-
-def shows_pure_positives(sample: Sample, share: float) -> bool:
-    """Whether the sample shows a region of pure positives, which every estimate assumes.
-
-    There are two checks. First, the ratio q_U/q_P should be constant above BBE's threshold. If it falls there by more
-    than a twentieth and more than chance explains, still purer rows exist beyond the sample. Second, at least two
-    fifths of the estimated positives in U should have a probability of 0.9 or more. Among synthetic samples most with a
-    pure region pass this, and few whose classes overlap everywhere.
-    """
-    certain = np.minimum(share * density_ratio(sample), 1)
-    stand_out = certain[certain >= 0.9].sum() >= 0.4 * certain.sum()
-    return bool(stand_out) and not _falls_further_up(sample)
-
-
-def _falls_further_up(sample: Sample) -> bool:
-    ratio, best, q_p = _bins(sample)
-    q_u = ratio * np.maximum(q_p, 1e-12)
-    for part in (0.5, 0.25):
-        inner = int(np.argmin(np.abs(q_p - q_p[best] * part)))
-        kept_p, kept_u = q_p[inner] / q_p[best], q_u[inner] / q_u[best]
-        if not 0 < kept_p < 1 or not 0 < kept_u < 1:
-            continue
-        n_p, n_u = q_p[best] * len(sample.positive), q_u[best] * len(sample.unlabeled)
-        chance = math.sqrt((1 - kept_p) / (kept_p * n_p) + (1 - kept_u) / (kept_u * n_u))
-        if math.log(ratio[best] / ratio[inner]) > max(0.05, 1.64 * chance):
-            return True
-    return False

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from pulab.metrics import Array
 
 
@@ -12,11 +10,3 @@ class Sample(NamedTuple):
 
     positive: Array
     unlabeled: Array
-
-    def drawn_again(self, rng: np.random.Generator) -> "Sample":
-        """A bootstrap sample: as many of each, with replacement."""
-        return Sample(*(part[rng.integers(len(part), size=len(part))] for part in self))
-
-    def thinned(self, n: int) -> "Sample":
-        """Evenly spaced entries of the sorted scores, at most n of each part."""
-        return Sample(*(np.sort(part)[:: -(-len(part) // n)] for part in self))

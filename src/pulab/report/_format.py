@@ -57,6 +57,15 @@ def decimal(number: float | None, digits: int = 3) -> str:
     return f"{number:,.{places}f}".replace("-", "−")
 
 
+def short(number: float | None) -> str:
+    """A number with two digits.
+
+    >>> short(0.9312), short(3.44)
+    ('0.93', '3.4')
+    """
+    return decimal(number, 2)
+
+
 def span(interval: Sequence[float] | None, words: Callable[[float], str] = percent) -> str:
     """An interval; empty if there is none.
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pulab.report import _format, plots
+from pulab.report import _format, _words, plots
 from pulab.report._format import count, decimal, percent, span
 from pulab.report._page import render
 from pulab.report.plots import Plot, Reading, Scale, Tick, Track
@@ -28,7 +28,8 @@ def model_page(summary: Summary) -> str:
         prior_tracks=tracks,
         prior_ticks=ticks,
         scores=_scores(summary["distributions"]),
-        figures=[_figure(metric, summary["prior"]["value"]) for metric in summary["metrics"]],
+        words=_words,
+        figures=[_figure(metric, summary["prior"]) for metric in summary["metrics"] if metric["low"] is not None],
         review=_review(summary["review"]),
         curves=[(curve, _curve(curve)) for curve in summary["curves"]],
         features=_features(summary["features"]),
@@ -47,32 +48,20 @@ class Facts(NamedTuple):
     """Numbers for sentences of the page."""
 
     whole: str  # the rows that the prior is a share of
-    positives: float  # estimated number of positives in the whole
-    hidden: float  # those of them that are not labelled
-    hidden_between: Interval
+    hidden: Interval  # range of the number of positives that are not labelled
     first: ReviewPoint  # the point of the review nearest to the first hundred
-    mostly_right: int | None  # number of candidates up to which most are positive
-    half_found: int | None  # number of candidates that contain half of the hidden positives
-    above: list[float]  # shares of labelled and unlabeled rows with a probability above one half
+    half: ReviewPoint  # the shortest round list with about half of the hidden positives
 
 
 def _facts(s: Summary) -> Facts:
     prior, review = s["prior"], s["review"]
     in_one_sample = s["scenario"] == "single-sample"
     rows, known = (s["table"]["rows"], s["table"]["labelled"]) if in_one_sample else (s["table"]["unlabeled"], 0)
-    hidden, *between = (max(0.0, share * rows - known) for share in (prior["value"], *prior["interval"]))
     return Facts(
         whole="all rows" if in_one_sample else "the unlabeled rows",
-        positives=prior["value"] * rows,
-        hidden=hidden,
-        hidden_between=between,
+        hidden=[max(0.0, share * rows - known) for share in (prior["low"], prior["high"])],
         first=min(review, key=lambda point: abs(math.log(point["k"] / FIRST))),
-        mostly_right=max((point["k"] for point in review if point["precision"] >= 0.5), default=None),
-        half_found=next((point["k"] for point in review if point["recall"] >= 0.5), None),
-        above=[
-            sum(shares[len(shares) // 2 :])
-            for shares in (s["distributions"]["labelled"], s["distributions"]["unlabeled"])
-        ],
+        half=_words.headline_point(s),
     )
 
 
@@ -91,42 +80,46 @@ def _tick(share: float) -> str:
 
 
 def _hundred(prior: Prior) -> list[str]:
-    """A hundred rows: surely positive (lower end of the interval), likely (estimate), perhaps (upper end), or not."""
-    if prior["value"] < 0.01:
+    """A hundred rows: surely positive (lower end of the range), likely (the value), perhaps (upper end), or not."""
+    low, value, high = prior["low"], prior["value"], prior["high"]
+    if high < 0.01:
         return []
-    low, high = prior["interval"]
-    ends = {"surely": round(100 * low), "likely": round(100 * prior["value"]), "perhaps": round(100 * high)}
+    ends = {"surely": round(100 * low), "likely": round(100 * (value or low)), "perhaps": round(100 * high)}
     return [next((kind for kind, end in ends.items() if i < end), "not") for i in range(100)]
 
 
-def _prior_chart(prior: Prior) -> tuple[list[tuple[str, float, Track]], list[Tick]]:
-    """The share of positives in use and the share by each estimator, on one scale."""
-    highest = max(prior["value"], prior["interval"][1], *prior["methods"].values())
-    scale = Scale(0, min(1.0, plots.round_up(1.1 * highest)))
-    in_use = plots.track(prior["value"], scale, interval=prior["interval"])
-    others = [(name, value, plots.track(value, scale)) for name, value in prior["methods"].items()]
-    return [("used here", prior["value"], in_use), *others], scale.ticks(_tick, most=4)
+def _prior_chart(prior: Prior) -> tuple[list[tuple[str, str, Track]], list[Tick]]:
+    """The range of the share of positives on a scale; with the estimators where their number is an estimate."""
+    estimators = prior["methods"] if prior["evident"] else {}
+    interval = [prior["low"], prior["high"]]
+    scale = Scale(0, min(1.0, plots.round_up(1.1 * max(prior["high"], *estimators.values(), 1e-6))))
+    known = span(interval) if prior["value"] is None else percent(prior["value"])
+    tracks = [("what is known", known, plots.track(prior["value"], scale, interval))]
+    tracks += [(name, percent(value), plots.track(value, scale)) for name, value in estimators.items()]
+    return tracks, scale.ticks(_tick, most=4)
 
 
 # Scores and figures of merit ------------------------------------------------------------------------------------------
 
 
 def _scores(distributions: Distributions) -> list[Plot]:
-    """Histograms of the probabilities of labelled and of unlabeled rows, for two charts of the same width."""
+    """Histograms of the scores of labelled and of unlabeled rows, for two charts of the same width."""
     edges, labelled, unlabeled = distributions["edges"], distributions["labelled"], distributions["unlabeled"]
     heights = (0.01, 0.1, 0.3, 0.6, 1.0)
     top = next((height for height in heights if height >= max(*labelled, *unlabeled)), 1.0)
     x, y = Scale(edges[0], edges[-1]), Scale(0, top, root=True)
     grid = [(y.at(height), _tick(height)) for height in heights if height <= top]
     readings = [
-        Reading(x.at((a + b) / 2), f"probability {span([a, b])}", [f"labelled {percent(p)}", f"unlabeled {percent(u)}"])
+        Reading(
+            x.at((a + b) / 2), f"score {span([a, b], decimal)}", [f"labelled {percent(p)}", f"unlabeled {percent(u)}"]
+        )
         for a, b, p, u in zip(edges, edges[1:], labelled, unlabeled, strict=False)
     ]
     charts = []
     for name, shares in (("labelled", labelled), ("unlabeled", unlabeled)):
-        says = f"Histogram of the probabilities of {name} rows"
+        says = f"Histogram of the scores of {name} rows"
         shape = plots.steps(name, edges, shares, x, y)
-        charts.append(Plot(says, x.ticks(_tick, most=4), grid, [shape], readings))
+        charts.append(Plot(says, x.ticks("{:g}".format, most=4), grid, [shape], readings))
     return charts
 
 
@@ -140,17 +133,16 @@ FIGURES: dict[str, tuple[str, Callable[[float | None], str], str]] = {
         percent,
         "The share of correct decisions among all rows. Calling every row negative gives {negative}.",
     ),
+    "separation": (
+        "AUC against all rows",
+        decimal,
+        "How often a known positive scores above another row. It needs no prior. Guessing gives 0.5.",
+    ),
     "roc_auc": ("ROC AUC", decimal, "How often a positive scores above a negative. Guessing gives 0.5."),
     "average_precision": (
         "Average precision",
         decimal,
-        "The mean precision on the way down the list. Guessing gives {prior}.",
-    ),
-    "lee_liu": (
-        "Lee–Liu score",
-        decimal,
-        "Recall squared, divided by the share called positive. It needs no prior and has no upper limit. It only "
-        "compares models of the same table.",
+        "The mean precision on the way down the list. Guessing gives the share of positives, {prior}.",
     ),
 }
 
@@ -165,36 +157,49 @@ class Figure(NamedTuple):
     track: Track | None
 
 
-def _figure(metric: Metric, prior: float) -> Figure:
+def _figure(metric: Metric, prior: Prior) -> Figure:
     title, words, means = FIGURES.get(metric["name"], (metric["name"], decimal, ""))
-    means = means.format(prior=decimal(prior), negative=percent(1 - prior))
-    track = plots.track(metric["value"], Scale(0, 1), metric["band"], metric["interval"])
-    return Figure(metric, title, words, means, None if metric["name"] == "lee_liu" else track)
+    ends = [prior["low"], prior["high"]]
+    means = means.format(prior=span(ends), negative=span([1 - end for end in reversed(ends)]))
+    track = plots.track(metric["value"], Scale(0, 1), _ends(metric))
+    return Figure(metric, title, words, means, track)
+
+
+def _ends(metric: Metric) -> Interval:
+    return [metric["low"] or 0.0, metric["high"] or 0.0]
 
 
 def _review(points: list[ReviewPoint]) -> Plot:
     """Precision and recall by the number of reviewed candidates."""
     first, last = points[0]["k"], points[-1]["k"]
     x, y = Scale(first, last, log=last >= 30 * first), Scale(0, 1)
-    shapes = [
-        plots.area("recall", [(point["k"], point["recall_band"]) for point in points], x, y),
-        plots.area("precision", [(point["k"], point["precision_band"]) for point in points], x, y),
-        plots.line("recall", [(point["k"], point["recall"]) for point in points], x, y),
-        plots.line("precision", [(point["k"], point["precision"]) for point in points], x, y),
-    ]
+    bands = {
+        "recall": [(point["k"], [point["recall_low"], point["recall_high"]]) for point in points],
+        "precision": [(point["k"], [point["precision_low"], point["precision_high"]]) for point in points],
+    }
+    known = points[0]["precision"] is not None
+    shapes = [plots.area(series, ends, x, y) for series, ends in bands.items() if known or series == "recall"]
+    shapes.append(plots.line("recall", [(point["k"], point["recall"]) for point in points], x, y))
+    most = [(point["k"], point["precision"] if known else point["precision_high"]) for point in points]
+    shapes.append(plots.line("precision", most, x, y))
     readings = [
         Reading(
             x.at(point["k"]),
             f"the first {count(point['k'])}",
             [
-                f"precision {percent(point['precision'])} ({span(point['precision_band'])})",
-                f"recall {percent(point['recall'])} ({span(point['recall_band'])})",
+                f"recall {percent(point['recall'])} ({span(recall)})",
+                f"precision {_known(point['precision'])}{span(precision)}",
+                f"{_words.times(point['lift'])} chance",
             ],
         )
-        for point in points
+        for point, (_, recall), (_, precision) in zip(points, bands["recall"], bands["precision"], strict=True)
     ]
     says = "Precision and recall by the number of candidates reviewed; the numbers are in the table below"
     return Plot(says, x.ticks(count), y.ticks(_tick, most=4), shapes, readings)
+
+
+def _known(value: float | None) -> str:
+    return "" if value is None else f"{percent(value)}, "
 
 
 # Training and features ------------------------------------------------------------------------------------------------

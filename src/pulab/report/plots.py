@@ -62,20 +62,17 @@ def round_up(value: float) -> float:
 
 
 class Track(NamedTuple):
-    """A value with its uncertainties on a line: the place of the value, and the start and width of each range."""
+    """A value with its range on a line: the place of the value, and the start and width of the range."""
 
     dot: float | None
-    band: Range | None
     interval: Range | None
 
 
-def track(value: float | None, scale: Scale, band: Range | None = None, interval: Range | None = None) -> Track:
-    """A value and the ranges around it, on a scale."""
-
-    def stretch(ends: Range | None) -> Range | None:
-        return None if ends is None else (scale.at(ends[0]), round(scale.at(ends[1]) - scale.at(ends[0]), 2))
-
-    return Track(None if value is None else scale.at(value), stretch(band), stretch(interval))
+def track(value: float | None, scale: Scale, interval: Range | None = None) -> Track:
+    """A value and its range, on a scale."""
+    ends = None if interval is None else [scale.at(end) for end in interval]
+    stretch = None if ends is None else (ends[0], round(ends[1] - ends[0], 2))
+    return Track(None if value is None else scale.at(value), stretch)
 
 
 class Shape(NamedTuple):

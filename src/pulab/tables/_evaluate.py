@@ -1,147 +1,209 @@
 """The evaluation of a model by held-out scores: figures with intervals, curves, importances, warnings."""
 
-import warnings
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
+from scipy.special import expit, logit
+from scipy.stats import beta
+from scipy.stats import t as student
 
 from pulab.calibration import PUCalibrator, among_unlabeled
-from pulab.errors import PulabWarning
-from pulab.metrics import METRICS, Array, estimate, precision, prior_of_unlabeled, roc_auc, separation
-from pulab.priors import PriorEstimate
+from pulab.metrics import Array, accuracy_of, f1_of, precision_of, roc_auc_of, separation
+from pulab.priors import PriorEstimate, Sample, limits
 from pulab.summary import Distributions, Feature, Metric, ReviewPoint
 
 Marks = NDArray[np.bool_]
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
 Part = tuple[Any, Marks, Callable[[Any], Array]]
-SHOWN = ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision", "lee_liu")
-OF_CALLED = ("precision", "f1", "lee_liu")  # not defined if no row is called positive
-TOO_GOOD = {"ROC AUC": (0.02, 0.3), "precision": (0.1, 1.5)}  # (a, b): above 1 + max(a, b / √n_p) is not chance
+Triple = tuple[float, float, float]  # a value and the ends of its range
+COUNTS = 0.75  # each labelled row counts so much: the models of several folds learn from the same labelled rows
 
 
-def figures(labelled: Marks, probability: Array, prior: PriorEstimate, scenario: str) -> list[Metric]:
-    """The figures of the report, each with its band over the prior's interval and its sampling interval.
+class Population(NamedTuple):
+    """The rows that the prior is a share of, and how many hidden positives a prior means."""
 
-    An estimate may lie outside 0 and 1 by chance, and is cut off there. ``between`` covers the band and the interval.
+    rows: Marks
+    n_labelled: int  # of these rows
+    n_unlabeled: int
+
+    @classmethod
+    def of(cls, labelled: Marks, scenario: str) -> "Population":
+        """All rows of a single sample; the unlabeled rows of case-control data."""
+        in_one_sample = scenario == "single-sample"
+        n_labelled = int(labelled.sum())
+        rows = np.ones_like(labelled) if in_one_sample else ~labelled
+        return cls(rows, n_labelled if in_one_sample else 0, len(labelled) - n_labelled)
+
+    def hidden(self, prior: float) -> float:
+        """The number of positives among the unlabeled rows."""
+        return max(0.0, prior * (self.n_labelled + self.n_unlabeled) - self.n_labelled)
+
+
+def figures(labelled: Marks, score: Array, called: Marks | None, prior: PriorEstimate, scenario: str) -> list[Metric]:
+    """The figures of the report, each with its range.
+
+    Every figure is a formula of the prior and of something that labelled rows tell: a share, or a mean over them. It
+    rises or falls steadily with each of the two. So its range has its ends at the ends of both ranges.
     """
-    n_bootstrap = int(np.clip(4_000_000 / len(labelled), 20, 200))  # every draw sorts all rows
-    called = probability > 0.5 if scenario == "single-sample" else probability[~labelled] > 0.5
-    metrics: list[Metric] = []
-    for name in SHOWN:
-        values = (probability > 0.5).astype(np.float64) if METRICS[name].of == "decisions" else probability
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PulabWarning)  # the summary has its own warnings
-            value = estimate(
-                name,
-                labelled.astype(int),
-                values,
-                prior=prior.prior,
-                prior_interval=prior.interval if METRICS[name].needs_prior else None,
-                scenario=scenario,
-                n_bootstrap=n_bootstrap,
-            )
-        if name == "recall":  # a share of the labelled rows, which may be few
-            low, high = _wilson(value.value, int(labelled.sum()))
-            value = value._replace(interval=(low, high))
-        both = _together(*value)
-        if name in OF_CALLED and not called.any():  # no row is called positive, so it has no value
-            numbers: list[Any] = [None] * 4
-        elif name == "lee_liu":
-            numbers = [value.value, value.band, value.interval, both]
-        else:
-            too_good = both is not None and both[0] > 1
-            numbers = [_cut(part) for part in (value.value, value.band, value.interval, None if too_good else both)]
-        metrics.append(
-            {
-                "name": name,
-                "value": numbers[0],
-                "band": numbers[1],
-                "interval": numbers[2],
-                "between": numbers[3],
-                "more_is_better": METRICS[name].more_is_better,
-            }
-        )
+    population = Population.of(labelled, scenario).rows
+    above = _share_above(score[labelled], score[population])
+    separated = _mean_interval(1 - above)
+    lifts = _average_lift(score[labelled], np.maximum(above, 1 / population.sum()))
+    metrics = [
+        _metric("separation", lambda prior, x: x, separated, None),
+        _metric("roc_auc", roc_auc_of, separated, prior),
+        _metric("average_precision", lambda prior, x: prior * x, lifts, prior),
+    ]
+    names: dict[str, Callable[[float, float, float], float]] = {
+        "precision": precision_of,
+        "recall": lambda prior, recall, called: recall,
+        "f1": f1_of,
+        "accuracy": accuracy_of,
+    }
+    share_called = 0.0 if called is None else float(called[population].mean())
+    found = (0.0, 0.0, 1.0) if called is None else _share_interval(float(called[labelled].mean()), int(labelled.sum()))
+    for name, formula in names.items():
+        if called is None or (not share_called and name != "accuracy"):  # not defined if no row is called positive
+            metrics.append({"name": name, "value": None, "low": None, "high": None, "more_is_better": True})
+            continue
+
+        def of_rates(share: float, recall: float, formula: Any = formula) -> float:
+            return float(formula(share, recall, share_called))
+
+        metrics.append(_metric(name, of_rates, found, None if name == "recall" else prior))
     return metrics
 
 
-def _cut(part: Any) -> Any:
-    """A number or an interval, cut off at 0 and 1."""
-    return None if part is None else np.clip(part, 0, 1).tolist()
+def _metric(name: str, formula: Callable[[float, float], float], x: Triple, prior: PriorEstimate | None) -> Metric:
+    """A figure with its range. A figure without a prior is known whatever the prior is."""
+    value, *ends = x
+    low, high = (0.0, 0.0) if prior is None else prior.interval
+    corners = [formula(share, end) for share in (low, high) for end in ends]
+    point = 0.0 if prior is None else prior.value
+    lowest, highest = (float(np.clip(end, 0, 1)) for end in (min(corners), max(corners)))
+    return {
+        "name": name,
+        "value": None if point is None else float(np.clip(formula(point, value), lowest, highest)),
+        "low": lowest,
+        "high": highest,
+        "more_is_better": True,
+    }
 
 
-def _together(
-    value: float, band: tuple[float, float] | None, interval: tuple[float, float] | None
-) -> list[float] | None:
-    """One interval for two independent sources of error: their squares add up."""
-    ends = np.array([part for part in (band, interval) if part is not None])
-    if not len(ends):
-        return None
-    low, high = (float(np.sqrt((np.maximum(part, 0) ** 2).sum())) for part in (value - ends[:, 0], ends[:, 1] - value))
-    return [value - low, value + high]
+def _share_above(values: Array, others: Array) -> Array:
+    """For each value, the share of the others that are higher. A tie counts one half."""
+    ordered = np.sort(others)
+    below, up_to = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return np.asarray(1 - (below + up_to) / (2 * len(others)))
 
 
-def distributions(labelled: Marks, probability: Array, bins: int = 40) -> Distributions:
-    """Histograms of the probabilities of labelled and of unlabeled rows."""
-    edges = np.linspace(0, 1, bins + 1)
+def _mean_interval(values: Array) -> Triple:
+    """The mean of numbers between 0 and 1 with its 95 % interval, on the scale of log-odds."""
+    mean = float(values.mean())
+    n = len(values)
+    if not 0 < mean < 1 or n < 3:
+        return mean, 0.0, 1.0
+    error = float(values.std(ddof=1)) / math.sqrt(COUNTS * n) / (mean * (1 - mean))
+    reach = error * float(student.ppf(0.975, n - 1))
+    low, high = expit(logit(mean) + np.array([-reach, reach]))
+    return mean, float(low), float(high)
+
+
+def _average_lift(positive: Array, above: Array) -> Triple:
+    """The mean lift at the scores of the labelled rows: average precision divided by the prior. By bootstrap samples.
+
+    ``above`` is the share of the population that scores at least as high as each labelled row.
+    """
+    order = np.argsort(-positive, kind="stable")
+    least = above[order]
+    n = len(order)
+    size = max(2, round(COUNTS * n))
+    draws = int(np.clip(2_000_000 / n, 20, 200))
+    counts = np.random.default_rng(0).multinomial(size, np.full(n, 1 / n), draws) / size
+
+    def lift(weights: Array) -> Array:
+        return np.asarray((weights * np.cumsum(weights, axis=-1) / least).sum(axis=-1))
+
+    value = float(lift(np.full(n, 1 / n)))
+    low, high = np.quantile(lift(counts), (0.01, 0.99))  # the lifts of the first few rows vary more than the draws show
+    return value, min(float(low), value), max(float(high), value)
+
+
+def _share_interval(share: float, n: float) -> Triple:
+    """A share of the n labelled rows with Jeffreys' 95 % interval. It stays within 0 and 1, even for few rows."""
+    yes = share * COUNTS * n
+    low, high = beta.ppf((0.025, 0.975), yes + 0.5, COUNTS * n - yes + 0.5)
+    return share, float(min(low, share)), float(max(high, share))
+
+
+def distributions(labelled: Marks, score: Array, bins: int = 40) -> Distributions:
+    """Histograms of the scores of labelled and of unlabeled rows. The outer bins hold all beyond them."""
+    low, high = np.quantile(score, (0.002, 0.998))
+    edges = np.linspace(low, max(high, low + 1e-9), bins + 1)
 
     def shares(rows: Marks) -> list[float]:
-        return [float(n) / max(rows.sum(), 1) for n in np.histogram(probability[rows], edges)[0]]
+        return [float(n) / max(rows.sum(), 1) for n in np.histogram(np.clip(score[rows], low, high), edges)[0]]
 
     return {"edges": edges.tolist(), "labelled": shares(labelled), "unlabeled": shares(~labelled)}
 
 
 def review(
-    labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, rng: np.random.Generator, points: int = 30
+    labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, depths: Sequence[int] = ()
 ) -> list[ReviewPoint]:
-    """Precision and recall among the unlabeled rows, by the number of top candidates that are reviewed.
+    """What the first candidates hold, by their number.
 
-    Precision is the mean probability of these candidates, given that they are unlabeled. Counting labelled rows above
-    a threshold gives the same for many candidates, but is too noisy for the first hundred: .78 where .99 is true (UCI's
-    adult, 2,275 labelled). The band covers the prior's interval, bootstrap samples, and a lower bound by counting.
+    Under random labelling the hidden positives score as the labelled ones do. So recall and lift need no prior. The
+    ranges are for this table: they cover the chance of its hidden positives, too. Their number is not known; they are
+    taken to be as many as the labelled ones, or fewer if the prior says so.
+
+    Precision is recall times the number of hidden positives, which is known up to the prior. Where the prior is known,
+    precision itself is the mean probability of the candidates. Counting labelled rows gives the same for many
+    candidates, but is too noisy for the first hundred: .78 where .99 is true (UCI's adult, 2,275 labelled).
     """
-    order = np.argsort(-score[~labelled], kind="stable")
-    unlabeled, positive = score[~labelled][order], score[labelled]
-    n_u, n_p = len(unlabeled), len(positive)
-    steps = np.geomspace(min(10, n_u), n_u, points).round().astype(int)
-    counts = np.unique([*steps, min(100, n_u)])
-
-    def precisions(share: float, rows: Any = slice(None)) -> Array:
-        p = PUCalibrator(share, scenario).fit(score[rows], labelled[rows])(unlabeled)
-        p = among_unlabeled(p, prior=share, n_labeled=n_p, n_unlabeled=n_u, scenario=scenario)
-        return np.asarray(np.cumsum(p)[counts - 1] / counts)
-
-    groups = [np.flatnonzero(labelled), np.flatnonzero(~labelled)]
-    again = [
-        np.concatenate([rng.choice(group, len(group)) for group in groups])
-        for _ in range(int(np.clip(2_000_000 / len(score), 20, 100)))
-    ]
-    drawn = np.quantile([precisions(prior.prior, rows) for rows in again], (0.025, 0.975), axis=0)
-    reach = np.stack([*drawn, *(precisions(p) for p in (prior.prior, *prior.interval))])
-    recalls = [_share_found(positive, unlabeled, k) for k in counts]
-    low_share = prior_of_unlabeled(prior.interval[0], n_p, n_u, scenario)
-    counted = np.array([low_share * _wilson(r, n_p)[0] * n_u / k for r, k in zip(recalls, counts, strict=True)])
+    ranked = np.sort(score[~labelled])[::-1]
+    positive = score[labelled]
+    n_u, n_p = len(ranked), len(positive)
+    steps = [digit * 10**power for power in range(1, 1 + len(str(n_u))) for digit in (1, 1.5, 2, 3, 5, 7)]
+    counts = np.unique(np.minimum([*steps, *depths, n_u], n_u)).astype(int)
+    population = Population.of(labelled, scenario)
+    least, most = (population.hidden(end) for end in prior.interval)
+    hidden = max(1.0, min(n_p, population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))))
+    as_many = 1 / (1 / n_p + COUNTS / hidden)  # rows that vary as much as both samples together
+    known = None if prior.value is None else _mean_probabilities(labelled, score, prior.value, scenario, counts)
+    result: list[ReviewPoint] = []
+    found = [_share_interval(_share_found(positive, ranked, k), as_many) for k in counts]
+    lowest = np.array([least * low / k for (_, low, _), k in zip(found, counts, strict=True)])
     # Earlier candidates are no worse than later ones, so a lower bound of a longer list holds for its top.
-    sure = np.maximum.accumulate(counted[::-1])[::-1]
-    return [
-        {
-            "k": int(k),
-            "precision": float(value),
-            "precision_band": [float(low), float(high)],
-            "recall": recall,
-            "recall_band": _wilson(recall, n_p),
-        }
-        for k, value, low, high, recall in zip(
-            counts,
-            precisions(prior.prior),
-            np.minimum(reach.min(axis=0), sure),
-            reach.max(axis=0),
-            recalls,
-            strict=True,
+    lowest = np.maximum.accumulate(lowest[::-1])[::-1]
+    for i, (k, (recall, low, high)) in enumerate(zip(counts, found, strict=True)):
+        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], most * high / k))
+        result.append(
+            {
+                "k": int(k),
+                "precision": None if known is None else float(np.clip(known[i], precision_low, precision_high)),
+                "precision_low": precision_low,
+                "precision_high": precision_high,
+                "recall": recall,
+                "recall_low": low,
+                "recall_high": high,
+                "lift": recall * n_u / k,
+                "lift_low": low * n_u / k,
+                "lift_high": high * n_u / k,
+            }
         )
-    ]
+    return result
+
+
+def _mean_probabilities(labelled: Marks, score: Array, prior: float, scenario: str, counts: Any) -> Array:
+    """The mean probability of the first candidates, given that they are unlabeled."""
+    unlabeled = np.sort(score[~labelled])[::-1]
+    n_p, n_u = int(labelled.sum()), len(unlabeled)
+    p = PUCalibrator(prior, scenario).fit(score, labelled)(unlabeled)
+    p = among_unlabeled(p, prior=prior, n_labeled=n_p, n_unlabeled=n_u, scenario=scenario)
+    return np.asarray(np.cumsum(p)[counts - 1] / counts)
 
 
 def _share_found(positive: Array, ranked: Array, k: int) -> float:
@@ -149,11 +211,6 @@ def _share_found(positive: Array, ranked: Array, k: int) -> float:
     last = ranked[k - 1]
     above, tied = int((ranked > last).sum()), int((ranked == last).sum())
     return float((positive > last).mean() + (positive == last).mean() * (k - above) / tied)
-
-
-def _wilson(share: float, n: int) -> list[float]:
-    """Wilson's 95 % interval of a share. It stays within 0 and 1, even for few rows."""
-    return list(binomtest(round(share * n), n).proportion_ci(method="wilson"))
 
 
 def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[Feature]:
@@ -181,7 +238,7 @@ def _auc(score: Array, marks: Marks) -> float:
 def oddities(
     labelled: Marks,
     score: Array,
-    probability: Array,
+    called: Marks | None,
     prior: PriorEstimate,
     scenario: str,
     features: Sequence[Feature],
@@ -190,30 +247,32 @@ def oddities(
     messages = []
     n_p = int(labelled.sum())
     apart = separation(score[labelled], score[~labelled])
-    s, decided = labelled.astype(int), probability > 0.5
-    called = float(decided.mean() if scenario == "single-sample" else decided[~labelled].mean())
     if n_p < 50:
         messages.append(f"Only {n_p} rows are labelled: every figure here is rough. Label a hundred or more.")
-    auc = roc_auc(s, score, prior=prior.prior, scenario=scenario)
-    right = precision(s, decided.astype(np.float64), prior=prior.prior, scenario=scenario) if called else 0.0
-    for name, value in (("ROC AUC", auc), ("precision", right)):
-        least, by_rows = TOO_GOOD[name]
-        if value > 1 + max(least, by_rows / np.sqrt(n_p)):
+    if prior.source == "given":
+        most = limits(Sample(score[labelled], score[~labelled]), scenario).high
+        if prior.interval[0] > most:
             messages.append(
-                f"The estimated {name} is {value:.2f}, but cannot be above 1. The prior or the scenario is probably "
-                "wrong."
+                f"You gave a prior of {prior.interval[0]:.3g}, but the rows allow {most:.3g} at most: with more "
+                "positives, some rows would be positive with a probability above 1. The prior or the scenario is "
+                "probably wrong, or the labelled rows are not like the other positives."
             )
-    if auc < 0.6:
+    if apart < 0.6:
         messages.append(
-            "The model hardly separates positives from negatives (ROC AUC below 0.6; 0.5 is chance). The columns may "
+            "The model hardly separates positives from unlabeled rows (AUC below 0.6; 0.5 is chance). The columns may "
             "have no information about the label."
         )
-    if called > 0.95 and prior.prior < 0.9:
-        messages.append(
-            f"The model calls {called:.0%} of all rows positive, so its decisions say nothing. Check the prior."
-        )
-    if called == 0:
-        messages.append("The model calls no row positive: use the ranking, not the decisions.")
+    if called is not None:
+        share = float(called[Population.of(labelled, scenario).rows].mean())
+        if share > 0.95 and prior.prior < 0.9:
+            messages.append(
+                f"The model calls {share:.0%} of all rows positive, so its decisions say nothing. Check the prior."
+            )
+        if share == 0:
+            messages.append(
+                "No row is more likely positive than not, so the model calls none positive. Say how many rows you can "
+                "look at (--top, --budget) or what errors cost (--costs)."
+            )
     if apart > 0.995 and n_p >= 20:
         giveaway = f" {features[0]['name']!r} matters most." if features and features[0]["importance"] > 0 else ""
         messages.append(

@@ -1,23 +1,25 @@
 """From a table with some known positives to a model."""
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from pulab._threads import threads_for
 from pulab._validation import SCENARIOS, check_choice, check_number, check_prior
-from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, PulabWarning
 from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._crossfit import FOLDS, Choice, CrossFit, OnStep, Views
+from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
-from pulab.tables._summary import summarise
+from pulab.tables._summary import Knowledge, summarise
 
 USABLE = tuple(key for key, method in METHODS.items() if method.learns_from_pu_alone)
 
@@ -51,8 +53,11 @@ def fit_table(
     positive: Any = None,
     drop: Sequence[str] = (),
     method: str = "auto",
-    prior: float | str = "estimate",
+    prior: float | tuple[float, float] | str = "estimate",
     scenario: str = "single-sample",
+    top: int | None = None,
+    budget: float | None = None,
+    costs: tuple[float, float] | None = None,
     random_state: int = 0,
     on_step: OnStep = lambda text, done, total: None,
 ) -> TableModel:
@@ -72,11 +77,20 @@ def fit_table(
     method : str
         A key of ``pulab methods``, or "auto". Auto compares boosted trees, logistic regression and the joint network,
         and takes the one with the lowest PU 0-1 risk on held-out rows.
-    prior : float or "estimate"
-        The share of positives in the population.
+    prior : float, tuple of two floats, or "estimate"
+        The share of positives in the population, or a range of it. "estimate": what the rows tell. That is a range,
+        too, unless a region of pure positives is evident.
     scenario : {"single-sample", "case-control"}
         Single-sample: the table is the population, and some of its positives are marked. Case-control: the known
         positives come from elsewhere, and the unlabeled rows alone are the population.
+    top : int, optional
+        Call this many candidates positive, the best ones.
+    budget : float, optional
+        Call this share of the unlabeled rows positive, the best ones.
+    costs : tuple of two floats, optional
+        What a false alarm and a missed positive cost, such as (1, 20). A row is called positive if that is cheaper.
+        This needs a known prior. Without top, budget and costs, a row is called positive if its probability exceeds
+        one half, and no row is called if the prior is not known.
     random_state : int
     on_step : function, optional
         Called with the current step as text, the number of fits done, and their total.
@@ -98,13 +112,15 @@ def fit_table(
     >>> model = fit_table(table, "known", method="elkan-noto", prior=0.37)
     >>> model.candidates.columns[:4]
     ['rank', 'row', 'score', 'probability']
+    >>> [round(point["lift"], 1) for point in model.summary["review"] if point["k"] == 100]
+    [1.9]
     """
     start = time.perf_counter()
     check_choice("scenario", scenario, SCENARIOS)
     check_choice("method", method, ("auto", *USABLE))
     check_number("random_state", random_state, low=0, high=2**32 - 1, whole=True)
-    if prior != "estimate":
-        check_prior(prior)
+    told = _told(prior)
+    rule = Rule(top, budget, costs).checked()
     on_step("reading the table", 0, 0)
     data = prepare(table, label, id=id, positive=positive, drop=drop)
     if min(data.n_labelled, data.n_unlabeled) < 4:
@@ -113,25 +129,48 @@ def fit_table(
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
-        share = _prior(prior, X, data, scenario, random_state, on_step)
+        share = _prior(told, X, data, scenario, random_state, on_step)
         cross_fit = CrossFit(X, data.labelled, share, scenario, random_state, on_step)
         choice = Choice(method, f"{method} was asked for.", []) if method != "auto" else cross_fit.choose()
         held_out = cross_fit.held_out(choice.method)
         on_step("fitting to all rows", FOLDS, FOLDS + 1)
         classifier = cross_fit.fit(choice.method, np.arange(len(data.labelled)))
         on_step("evaluating the model", FOLDS + 1, FOLDS + 1)
-        calibrator = PUCalibrator(share.prior, scenario).fit(held_out.scores, data.labelled)
-        request = Request(method, prior, scenario, random_state, start)
-        summary, candidates = summarise(request, data, X, share, choice, held_out, classifier, calibrator)
-    return TableModel(features, classifier, calibrator, data.label, id, summary, candidates)
+        if told is None:  # the range that the model's own ranking tells
+            share = _estimated(None, data, scenario, random_state, held_out.scores)
+        request = Request(method, scenario, random_state, start)
+        decision = rule.decision(np.sort(held_out.scores[~data.labelled])[::-1], share.value)
+        probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario)
+        knowledge = Knowledge(share, cross_fit.prior.prior, probabilities, decision)
+        summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier)
+    scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores})
+    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores)
 
 
-def _prior(prior: float | str, X: Views, data: TableData, scenario: str, seed: int, on_step: OnStep) -> PriorEstimate:
-    if prior != "estimate":
-        share = check_prior(prior)
-        prior_of_unlabeled(share, data.n_labelled, data.n_unlabeled, scenario)  # refuses a prior that is too low
-        return PriorEstimate(share, (share, share), "given")
+def _told(prior: Any) -> tuple[float, float] | None:
+    """The range that the caller gave; None if it is to be estimated."""
+    if isinstance(prior, str) and prior == "estimate":
+        return None
+    low, high = prior if isinstance(prior, tuple | list) and len(prior) == 2 else (prior, prior)
+    low, high = check_prior(low), check_prior(high)
+    if low > high:
+        raise InputError(f"the range of the prior must rise, got {low:g} to {high:g}. Pass ({high:g}, {low:g}).")
+    return low, high
+
+
+def _prior(
+    told: tuple[float, float] | None, X: Views, data: TableData, scenario: str, seed: int, on_step: OnStep
+) -> PriorEstimate:
+    if told is not None:
+        prior_of_unlabeled(told[1], data.n_labelled, data.n_unlabeled, scenario)  # refuses a prior that is too low
+        least = data.n_labelled / len(data.labelled) if scenario == "single-sample" else 0.0
+        low, high = max(told[0], min(least, told[1])), told[1]
+        return PriorEstimate(math.sqrt(low * high), (low, high), "given", source="given")
     on_step("estimating the share of positives", 0, 0)
+    return _estimated(X.filled, data, scenario, seed)
+
+
+def _estimated(X: Any, data: TableData, scenario: str, seed: int, scores: Any = None) -> PriorEstimate:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PulabWarning)  # the summary has them
-        return estimate_prior(X.filled, data.labelled.astype(int), scenario=scenario, random_state=seed)
+        return estimate_prior(X, data.labelled.astype(int), scenario=scenario, random_state=seed, scores=scores)

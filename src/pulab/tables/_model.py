@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from pulab._validation import check_number
-from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
+from pulab.tables._decide import Probabilities
 from pulab.tables._features import Features, Single, import_skrub
 from pulab.tables._frame import batches, name_of
 from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
-RESERVED = ("rank", "row", "score", "probability", "probability_unlabeled", "decision", "stability")
+RESULTS = ("score", "probability", "probability_low", "probability_high", "decision")
+RESERVED = ("rank", "row", *RESULTS, "stability")
 
 
 def takes_gaps(classifier: Any) -> bool:
@@ -46,8 +47,8 @@ class TableModel:
     features : Features
         From columns to numbers.
     classifier : classifier of pulab, fitted
-    calibrator : PUCalibrator
-        From scores to probabilities.
+    probabilities : Probabilities
+        From scores to probabilities, at both ends of the prior's range and at the prior itself if it is known.
     label : LabelColumn
         How the label column was read.
     id : str or None
@@ -55,27 +56,54 @@ class TableModel:
     summary : dict
         Everything that the report shows, as plain data (:class:`pulab.summary.Summary`).
     candidates : polars.DataFrame
-        The unlabeled rows with the highest held-out probabilities, best first.
+        The unlabeled rows with the highest held-out scores, best first. Their probabilities account for the rows
+        being unlabeled.
+    held_out : polars.DataFrame or None
+        For every row of the table, whether it is labelled, and its score by a model that has not seen it. None for a
+        model from a folder.
     """
 
     features: Features
     classifier: Any
-    calibrator: PUCalibrator
+    probabilities: Probabilities
     label: LabelColumn
     id: str | None
     summary: Summary
     candidates: pl.DataFrame
+    held_out: pl.DataFrame | None = None
 
     def __repr__(self) -> str:
         table, prior = self.summary["table"], self.summary["prior"]
         return (
             f"<TableModel of {table['name']}: {self.summary['method']['key']}, {table['labelled']:,} labelled of "
-            f"{table['rows']:,} rows, prior {prior['value']:.3f}>"
+            f"{table['rows']:,} rows, prior {prior['low']:.3f} to {prior['high']:.3f}>"
         )
 
     def score(self, table: Any) -> pl.DataFrame:
-        """Scores of a table's rows in their order: the id if there is one, score, probability, decision."""
+        """Scores of a table's rows in their order: the id if there is one, score, probabilities, decision.
+
+        ``probability_low`` and ``probability_high`` are for the two ends of the prior's range. ``probability`` and
+        ``decision`` are empty if they are not known.
+        """
         return pl.concat(list(self.score_batches(table)))
+
+    def predict_proba(self, table: Any) -> NDArray[np.float64]:
+        """Probabilities of being negative and positive, for each row. Refused if only their range is known."""
+        p = self.score(table)["probability"]
+        if p.null_count():
+            low, high = self.summary["prior"]["low"], self.summary["prior"]["high"]
+            raise InputError(
+                f"probabilities are not known, because the share of positives lies anywhere from {low:.3g} to "
+                f"{high:.3g}. Use score, which gives both ends, or fit with prior=…"
+            )
+        return np.stack([1 - p.to_numpy(), p.to_numpy()], axis=1)
+
+    def predict(self, table: Any) -> NDArray[np.bool_]:
+        """Whether each row is called positive. Refused if no rule says so."""
+        decision = self.score(table)["decision"]
+        if decision.null_count():
+            raise InputError(self.summary["decision"]["why"])
+        return np.asarray(decision.to_numpy(), dtype=bool)
 
     def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
         """The same piece by piece: the memory does not depend on the size of the table."""
@@ -119,7 +147,7 @@ class TableModel:
                 joined = joined.filter(~pl.Series(self.label.of(frame[self.label.name])))
             first += frame.height
             best = joined if best is None else pl.concat([best, joined], how="vertical_relaxed")
-            best = best.sort("probability", "score", descending=True, maintain_order=True).head(top)
+            best = best.sort("score", descending=True, maintain_order=True).head(top)
         assert best is not None  # a table without rows is refused
         best = with_numbers(best, self.features.columns, name_of(table))
         return best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all())
@@ -142,7 +170,7 @@ class TableModel:
             "vectorizer": content.pack(self.features.vectorizer),
             "imputer": content.pack(self.features.imputer),
             "classifier": content.pack(self.classifier),
-            "calibrator": content.pack(self.calibrator),
+            "probabilities": [None if part is None else content.pack(part) for part in self.probabilities],
             "summary": self.summary,
         }
         extra = {"report.html": self.report().encode(), "candidates.csv": flat(self.candidates).write_csv().encode()}
@@ -153,27 +181,32 @@ class TableModel:
         """Load the model from a folder. This runs no code from the folder."""
         folder = Path(folder)
         document, content = read_folder(folder, KIND)
+        if "probabilities" not in document:
+            raise InputError(f"{folder} was written by an older version of pulab. Fit it again.")
         with damage_is_told(folder):
             columns = [Column(*column) for column in document["columns"]]
             if document["vectorizer"] is not None:
                 import_skrub()
-            vectorizer, imputer, classifier, calibrator = (
-                content.unpack(document[name]) for name in ("vectorizer", "imputer", "classifier", "calibrator")
+            vectorizer, imputer, classifier = (
+                content.unpack(document[name]) for name in ("vectorizer", "imputer", "classifier")
             )
+            *ends, value = document["probabilities"]
+            low, high = map(content.unpack, ends)
+            probabilities = Probabilities(low, high, None if value is None else content.unpack(value))
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
             summary = check_summary(document["summary"])
-            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
+            model = cls(features, classifier, probabilities, label, document["id"], summary, candidates)
             model._check()
         return model
 
     def _check(self) -> None:
         """Refuse files that do not fit together: an empty row must get a probability."""
         empty = pl.DataFrame({column.name: [None] for column in self.features.columns})
-        probability = self._scores(empty, "an empty row")["probability"].to_numpy()
-        if probability.shape != (1,) or not 0 <= probability[0] <= 1:
-            raise ValueError(f"it gives a probability of {probability}")
+        (low,), (high,) = self._scores(empty, "an empty row")["probability_low", "probability_high"]
+        if not 0 <= low <= high <= 1:
+            raise ValueError(f"it gives probabilities of {low} to {high}")
 
     def _pieces(self, table: Any, columns: list[str] | None) -> Iterator[pl.DataFrame]:
         """A table piece by piece, with these columns or all. Refuses a table without rows."""
@@ -190,9 +223,8 @@ class TableModel:
 
     def _scored(self, frame: pl.DataFrame, conformed: pl.DataFrame) -> pl.DataFrame:
         score = scores_of(self.classifier, self.features, self.features(conformed))
-        probability = self.calibrator(score)
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}
-        return pl.DataFrame({**names, "score": score, "probability": probability, "decision": probability > 0.5})
+        return pl.DataFrame({**names, "score": score, **self.probabilities.of(score, self.summary["decision"])})
 
 
 def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:

@@ -19,7 +19,6 @@ class Request(NamedTuple):
     """What the caller asked for, and when."""
 
     method: str
-    prior: float | str
     scenario: str
     random_state: int
     started: float

@@ -4,19 +4,19 @@ import datetime
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
 from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
-from pulab.metrics import Array
 from pulab.priors import PriorEstimate
-from pulab.summary import Candidate, Column, Curve, Summary, Table
+from pulab.summary import Candidate, Column, Curve, Decision, Summary, Table
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
+from pulab.tables._decide import Probabilities
 from pulab.tables._features import Features
 from pulab.tables._model import beside, scores_of
 from pulab.tables._prepare import Request, TableData
@@ -26,47 +26,60 @@ TOP = 100  # stability is about being among the first so many
 KEPT = 1000  # candidates in the file
 
 
+class Knowledge(NamedTuple):
+    """What is known about the share of positives, and what follows from it."""
+
+    prior: PriorEstimate
+    used: float  # the prior that the methods were trained with
+    probabilities: Probabilities
+    decision: Decision
+
+
 def summarise(
     request: Request,
     data: TableData,
     X: Views,
-    prior: PriorEstimate,
+    knowledge: Knowledge,
     choice: Choice,
     held_out: HeldOut,
     classifier: Any,
-    calibrator: PUCalibrator,
 ) -> tuple[Summary, pl.DataFrame]:
     """The summary, from held-out scores, and the unlabeled rows with the highest of them."""
-    labelled, scenario = data.labelled, request.scenario
+    labelled, scenario, scores = data.labelled, request.scenario, held_out.scores
+    prior, used, probabilities, decision = knowledge
     rng = np.random.default_rng(request.random_state)
-    probability = calibrator(held_out.scores)
-    of_unlabeled = among_unlabeled(
-        probability[~labelled],
-        prior=prior.prior,
-        n_labeled=data.n_labelled,
-        n_unlabeled=data.n_unlabeled,
-        scenario=scenario,
-    )
-    k = min(max(TOP, int((probability[~labelled] > 0.5).sum())), data.n_unlabeled)
-    candidates = _candidates(data, held_out, probability[~labelled], of_unlabeled, k)
+    is_called = probabilities.called(scores, decision)
+    n_called = 0 if is_called is None else int(is_called[~labelled].sum())
+    k = min(max(TOP, n_called), data.n_unlabeled)
+    candidates = _candidates(data, held_out, knowledge, scenario, k)
     parts = [
         (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
-    bias = evaluate.labelling_bias(X.filled, labelled, of_unlabeled, rng)
-    warnings = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
+    likely = among_unlabeled(
+        PUCalibrator(prior.prior, scenario).fit(scores, labelled)(scores[~labelled]),
+        prior=prior.prior,
+        n_labeled=data.n_labelled,
+        n_unlabeled=data.n_unlabeled,
+        scenario=scenario,
+    )
+    bias = evaluate.labelling_bias(X.filled, labelled, likely, rng)
+    warnings = [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
     warnings += _misread(data, X.features)
-    warnings += evaluate.oddities(labelled, held_out.scores, probability, prior, scenario, important)
+    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, important)
     summary: Summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
         "table": _about(data, X.features),
         "scenario": scenario,
         "prior": {
-            "value": prior.prior,
-            "interval": list(prior.interval),
-            "source": "estimated" if request.prior == "estimate" else "given",
+            "low": prior.interval[0],
+            "high": prior.interval[1],
+            "evident": prior.evident,
+            "value": prior.value,
+            "used": used,
+            "source": prior.source,
             "methods": prior.details.get("methods", {}),
             "warnings": prior.details.get("warnings", []),
             "agree": prior.agree,
@@ -79,10 +92,11 @@ def summarise(
             "compared": choice.compared,
             "settings": _settings(classifier),
         },
+        "decision": decision,
         "folds": len(held_out.models),
-        "metrics": evaluate.figures(labelled, probability, prior, scenario),
-        "distributions": evaluate.distributions(labelled, probability),
-        "review": evaluate.review(labelled, held_out.scores, prior, scenario, rng),
+        "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario),
+        "distributions": evaluate.distributions(labelled, scores),
+        "review": evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else []),
         "curves": _curves(classifier),
         "features": important,
         "stability": {"k": k, "mean": float(candidates["stability"].head(k).to_numpy().mean())},
@@ -94,19 +108,18 @@ def summarise(
     return cast(Summary, _plain(summary)), candidates
 
 
-def _candidates(data: TableData, held_out: HeldOut, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
+def _candidates(data: TableData, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int) -> pl.DataFrame:
     """The unlabeled rows with the highest held-out scores, with all their columns."""
     scores = held_out.scores[~data.labelled]
-    order = np.lexsort((-scores, -probability))[: max(KEPT, k)]
+    order = np.argsort(-scores, kind="stable")[: max(KEPT, k)]
     rows = np.flatnonzero(~data.labelled)[order]
+    counts = (data.n_labelled, data.n_unlabeled)
     head = pl.DataFrame(
         {
             "rank": np.arange(1, len(rows) + 1),
             **({"row": rows + 1} if data.id is None else {data.id: data.frame[data.id][rows]}),
             "score": scores[order],
-            "probability": probability[order],
-            "probability_unlabeled": of_unlabeled[order],
-            "decision": probability[order] > 0.5,
+            **knowledge.probabilities.of_candidates(scores[order], knowledge.decision, *counts, scenario),
             "stability": evaluate.stability(held_out.of_unlabeled, order, k),
         }
     )
@@ -119,7 +132,9 @@ def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence
         {
             "rank": row["rank"],
             "id": str(row[name]),
-            "probability": row["probability_unlabeled"],
+            "probability": row["probability"],
+            "probability_low": row["probability_low"],
+            "probability_high": row["probability_high"],
             "score": row["score"],
             "decision": row["decision"],
             "stability": row["stability"],

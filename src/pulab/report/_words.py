@@ -1,0 +1,53 @@
+"""Sentences about a fitted table, for the page and for the terminal."""
+
+from pulab.report._format import count, percent, span
+from pulab.summary import ReviewPoint, Summary
+
+HALF = 0.45  # the headline's list holds at least this share of the hidden positives
+UNCHECKED = (
+    "All figures assume that the known positives are like the other positives. Nobody has checked that. "
+    "A review does (pulab review)."
+)
+
+
+def headline_point(summary: Summary) -> ReviewPoint:
+    """The shortest round list that holds about half of the hidden positives."""
+    points = [point for point in summary["review"] if len(str(point["k"]).rstrip("0")) <= 2]
+    return next((point for point in points if point["recall"] >= HALF), summary["review"][-1])
+
+
+def headline(summary: Summary) -> str:
+    """What can be said without a prior: how much the first candidates hold."""
+    point = headline_point(summary)
+    share = share_words(point["recall"])
+    return (
+        f"The first {count(point['k'])} of {count(summary['table']['unlabeled'])} unlabeled rows hold {share} of the "
+        f"hidden positives ({span([point['recall_low'], point['recall_high']])}), {times(point['lift'])} as many as "
+        f"{count(point['k'])} random rows."
+    )
+
+
+def share_words(share: float) -> str:
+    """A share in words where a word is close enough."""
+    if abs(share - 0.5) <= 0.05:
+        return "about half"
+    return f"about {percent(share)}"
+
+
+def times(lift: float) -> str:
+    """How many times, with as many digits as help."""
+    return f"{lift:.1f} times" if lift < 10 else f"{count(lift)} times"
+
+
+def share_of_positives(low: float, high: float, value: float | None, scenario: str, source: str = "estimated") -> str:
+    """What is known about the share of positives."""
+    of = "all rows" if scenario == "single-sample" else "the unlabeled rows"
+    if source == "given":
+        return f"{span([low, high])} of {of} are positive, as you said."
+    if value is None:
+        return (
+            f"At most {percent(high)} of {of} are positive, and at least {percent(low)}. The rows do not tell more, "
+            "because no group of rows is clearly all positive."
+        )
+    how = "The review measured it" if source == "measured" else "A region of pure positives shows it"
+    return f"About {percent(value)} of {of} are positive, between {span([low, high])}. {how}."
