@@ -24,7 +24,18 @@ from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
-RESERVED = ("rank", "row", "score", "probability", "probability_unlabeled", "decision", "stability")
+RESERVED = (
+    "rank",
+    "row",
+    "score",
+    "probability",
+    "probability_unlabeled",
+    "decision",
+    "stability",
+    "reason_1",
+    "reason_2",
+    "reason_3",
+)
 
 
 def takes_gaps(classifier: Any) -> bool:

@@ -20,10 +20,11 @@ from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._features import Features
 from pulab.tables._model import beside, scores_of
 from pulab.tables._prepare import Request, TableData
+from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
 
 # All rows that are called positive are candidates, even if they are more than this.
 TOP = 100  # stability is about being among the first so many
-KEPT = 1000  # candidates in the file
+KEPT = 1000  # candidates in the file; so many have reasons
 
 
 def summarise(
@@ -48,7 +49,7 @@ def summarise(
         scenario=scenario,
     )
     k = min(max(TOP, int((probability[~labelled] > 0.5).sum())), data.n_unlabeled)
-    candidates = _candidates(data, held_out, probability[~labelled], of_unlabeled, k)
+    candidates = _candidates(data, X, held_out, probability[~labelled], of_unlabeled, k)
     parts = [
         (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
@@ -94,7 +95,9 @@ def summarise(
     return cast(Summary, _plain(summary)), candidates
 
 
-def _candidates(data: TableData, held_out: HeldOut, probability: Array, of_unlabeled: Array, k: int) -> pl.DataFrame:
+def _candidates(
+    data: TableData, X: Views, held_out: HeldOut, probability: Array, of_unlabeled: Array, k: int
+) -> pl.DataFrame:
     """The unlabeled rows with the highest held-out scores, with all their columns."""
     scores = held_out.scores[~data.labelled]
     order = np.lexsort((-scores, -probability))[: max(KEPT, k)]
@@ -110,6 +113,10 @@ def _candidates(data: TableData, held_out: HeldOut, probability: Array, of_unlab
             "stability": evaluate.stability(held_out.of_unlabeled, order, k),
         }
     )
+    best = rows[:KEPT]
+    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, X.numbers)
+    reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[best]))
+    head = pl.concat([head, reasons], how="horizontal")  # without reasons beyond the first rows
     return beside(head, data.frame[rows].drop(data.label.name))
 
 
