@@ -92,7 +92,7 @@ def test_occlusion_finds_the_planted_column(make: Any) -> None:
     first = [own[0] for own in strongest(effects, list(features.groups()), frame, 1)]
     assert np.mean([reason["column"] == "x2" for reason in first]) > 0.9
     agree = [(reason["effect"] > 0) == positive for reason, positive in zip(first, y, strict=True)]
-    assert np.mean(agree) > 0.8
+    assert np.mean(agree) > 0.7
 
 
 def test_held_out_effects_come_from_the_model_that_has_not_seen_the_row(customers: Customers, table: Any) -> None:

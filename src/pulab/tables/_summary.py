@@ -15,9 +15,10 @@ from pulab.metrics import Array
 from pulab.priors import PriorEstimate
 from pulab.summary import Candidate, Column, Curve, Summary, Table
 from pulab.tables import _evaluate as evaluate
-from pulab.tables._columns import misfit
+from pulab.tables._columns import conform, misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._features import Features
+from pulab.tables._giveaways import giveaways, warnings_of
 from pulab.tables._model import beside, scores_of
 from pulab.tables._prepare import Request, TableData
 from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
@@ -58,6 +59,7 @@ def summarise(
     bias = evaluate.labelling_bias(X.filled, labelled, of_unlabeled, rng)
     warnings = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
     warnings += _misread(data, X.features)
+    warnings += warnings_of(giveaways(conform(data.frame, data.columns, data.name), data.columns, labelled), labelled)
     warnings += evaluate.oddities(labelled, held_out.scores, probability, prior, scenario, important)
     summary: Summary = {
         "pulab": __version__,
