@@ -14,7 +14,9 @@ from pulab.errors import InputError, PulabWarning
 from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
+from pulab.tables._columns import conform
 from pulab.tables._crossfit import FOLDS, Choice, CrossFit, OnStep, Views
+from pulab.tables._drift import learn_profile
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._summary import summarise
@@ -123,7 +125,10 @@ def fit_table(
         calibrator = PUCalibrator(share.prior, scenario).fit(held_out.scores, data.labelled)
         request = Request(method, prior, scenario, random_state, start)
         summary, candidates = summarise(request, data, X, share, choice, held_out, classifier, calibrator)
-    return TableModel(features, classifier, calibrator, data.label, id, summary, candidates)
+        population = np.flatnonzero(~data.labelled | (scenario == "single-sample"))
+        rows = conform(data.frame, data.columns, data.name)[population]
+        profile = learn_profile(rows, data.columns, calibrator(held_out.scores[population]))
+    return TableModel(features, classifier, calibrator, data.label, id, summary, candidates, profile)
 
 
 def _prior(prior: float | str, X: Views, data: TableData, scenario: str, seed: int, on_step: OnStep) -> PriorEstimate:

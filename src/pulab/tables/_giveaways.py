@@ -29,7 +29,7 @@ from pulab.tables._columns import Column
 Marks = NDArray[np.bool_]
 HIDDEN = 0.5  # unlabeled positives for each labelled one
 ERROR = 0.01
-ALMOST_NEVER = 0.1
+ALMOST_NEVER = 0.05
 FEWEST = 12  # labelled rows with a value: with fewer, no test can be sure
 INTERVALS = 8  # parts of the labelled numbers, of which all adjacent ones are joined in turn
 WORDS_AT_ONCE = 50_000  # rows whose texts are taken apart together

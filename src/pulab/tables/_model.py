@@ -18,6 +18,7 @@ from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
+from pulab.tables._drift import Profile, Watch, check_profile
 from pulab.tables._features import Features, Single, import_skrub
 from pulab.tables._frame import batches, name_of
 from pulab.tables._labels import LabelColumn
@@ -67,6 +68,8 @@ class TableModel:
         Everything that the report shows, as plain data (:class:`pulab.summary.Summary`).
     candidates : polars.DataFrame
         The unlabeled rows with the highest held-out probabilities, best first.
+    profile : dict or None
+        The distribution of each column, to compare other tables with; None in older folders.
     """
 
     features: Features
@@ -76,6 +79,7 @@ class TableModel:
     id: str | None
     summary: Summary
     candidates: pl.DataFrame
+    profile: Profile | None = None
 
     def __repr__(self) -> str:
         table, prior = self.summary["table"], self.summary["prior"]
@@ -88,7 +92,11 @@ class TableModel:
         """Scores of a table's rows in their order: the id if there is one, score, probability, decision."""
         return pl.concat(list(self.score_batches(table)))
 
-    def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
+    def watch(self) -> Watch:
+        """Pass it to a method that scores, and its ``lines()`` then say how the table differs from the training."""
+        return Watch(self.profile)
+
+    def score_batches(self, table: Any, watch: Watch | None = None) -> Iterator[pl.DataFrame]:
         """The same piece by piece: the memory does not depend on the size of the table."""
         needed = [column.name for column in self.features.columns] + ([self.id] if self.id else [])
         pieces = self._pieces(table, needed)
@@ -101,19 +109,28 @@ class TableModel:
             next_piece = pool.submit(read)
             while (piece := next_piece.result()) is not None:
                 next_piece = pool.submit(read)
-                yield self._scored(*piece)
+                scored = self._scored(*piece)
+                if watch is not None:
+                    watch.add(piece[1], scored["probability"].to_numpy())
+                yield scored
 
-    def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
+    def score_file(
+        self,
+        table: Any,
+        out: str | Path,
+        on_rows: Callable[[int], None] = lambda rows: None,
+        watch: Watch | None = None,
+    ) -> int:
         """Write a table's scores to a CSV or Parquet file, all or nothing. Returns the number of rows."""
         n_rows = 0
         with table_writer(Path(out)) as write:
-            for scored in self.score_batches(table):
+            for scored in self.score_batches(table, watch):
                 write(scored)
                 n_rows += scored.height
                 on_rows(n_rows)
         return n_rows
 
-    def rank(self, table: Any, top: int = 100) -> pl.DataFrame:
+    def rank(self, table: Any, top: int = 100, watch: Watch | None = None) -> pl.DataFrame:
         """The rows most likely positive, best first, with all their columns. Labelled rows are left out.
 
         For the table that the model was fitted to, use ``candidates``: models that had not seen them scored these rows.
@@ -122,7 +139,10 @@ class TableModel:
         best: pl.DataFrame | None = None
         first = 1
         for frame in self._pieces(table, None):
-            scored = self._scores(frame, name_of(table))
+            conformed = conform(frame, self.features.columns, name_of(table))
+            scored = self._scored(frame, conformed)
+            if watch is not None:
+                watch.add(conformed, scored["probability"].to_numpy())
             if self.id not in frame.columns:
                 scored = scored.select(pl.Series("row", np.arange(first, first + frame.height)), pl.all())
             joined = beside(scored, frame.drop(self.label.name, strict=False))
@@ -155,6 +175,7 @@ class TableModel:
             "classifier": content.pack(self.classifier),
             "calibrator": content.pack(self.calibrator),
             "summary": self.summary,
+            "profile": self.profile,
         }
         extra = {"report.html": self.report().encode(), "candidates.csv": flat(self.candidates).write_csv().encode()}
         return write_folder(Path(folder), document, content, extra)
@@ -175,7 +196,8 @@ class TableModel:
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
             summary = check_summary(document["summary"])
-            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
+            profile = check_profile(document.get("profile"))
+            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates, profile)
             model._check()
         return model
 
