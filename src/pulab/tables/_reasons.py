@@ -29,6 +29,7 @@ SHOWN = 3  # reasons for a row
 BACKGROUND = 16  # rows whose values replace those of a column; fewer for many rows
 LEAST_BACKGROUND = 4
 PASSES = 50_000  # rows that a model scores for them, unless LEAST_BACKGROUND needs more; a network does it in a second
+COMPARED = 10_000  # rows of the table to compare with
 NUMBERS_AT_ONCE = 2**23  # the size of an array of replacements
 NEGLIGIBLE, STRONG = 0.02, 0.25  # shares of a row's effects: below, it is no reason; above, a strong one
 SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)  # each number for itself
@@ -81,17 +82,21 @@ def held_out_contributions(
     features: Features,
     numbers: Single,
     rows: Index,
-    background: Single,
+    background: Index,
 ) -> Array:
-    """The effects for rows of a table, each by the model that has not seen it. ``folds`` has these rows by model."""
+    """The effects for rows of a table, each by the model that has not seen it, compared with the rows ``background``.
+
+    ``numbers`` has all rows of the table, and ``folds`` by model the rows that it has not seen.
+    """
     fold_of = np.full(len(numbers), -1)
     for i, held in enumerate(folds):
         fold_of[held] = i
+    others = numbers[_some(background, COMPARED, 0)]
     effects = np.zeros((len(rows), len(features.groups())))
     for i, model in enumerate(models):
         own = np.flatnonzero(fold_of[rows] == i)
         if len(own):
-            effects[own] = contributions(model, features, numbers[rows[own]], background)
+            effects[own] = contributions(model, features, numbers[rows[own]], others)
     return effects
 
 
@@ -146,7 +151,7 @@ def _occlusion(classifier: Any, features: Features, numbers: Single, background:
     groups = list(features.groups().values())
     n_rows, width = numbers.shape
     n_drawn = int(np.clip(PASSES // max(1, n_rows * len(groups)), LEAST_BACKGROUND, BACKGROUND))
-    drawn = _some(background, n_drawn, seed)
+    drawn = background[_some(np.arange(len(background)), n_drawn, seed)]
     effects = np.empty((n_rows, len(groups)))
     step = max(1, NUMBERS_AT_ONCE // (width * len(drawn)))
     for start in range(0, n_rows, step):
@@ -160,9 +165,8 @@ def _occlusion(classifier: Any, features: Features, numbers: Single, background:
     return effects
 
 
-def _some(rows: Single, n: int, seed: int) -> Single:
-    chosen = np.random.default_rng(seed).choice(len(rows), min(n, len(rows)), replace=False)
-    return rows[np.sort(chosen)]
+def _some(rows: Index, n: int, seed: int) -> Index:
+    return rows if len(rows) <= n else np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
 
 
 def _raw_scores(classifier: Any, features: Features, numbers: Single) -> Array:

@@ -116,7 +116,8 @@ def _candidates(
         }
     )
     best = rows[:KEPT]
-    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, X.numbers)
+    others = np.flatnonzero(~data.labelled)
+    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, others)
     reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[best]))
     head = pl.concat([head, reasons], how="horizontal")  # without reasons beyond the first rows
     return beside(head, data.frame[rows].drop(data.label.name))
