@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pulab.errors import ModelFileError
-from pulab.tables import TableModel, fit_table
+from pulab.persistence import write_folder
+from pulab.tables import TableModel, _model, fit_table
 from pulab.tables._columns import LEFT_OUT, column_of, conform
 from pulab.tables._drift import SAMPLE, Profile, Watch, check_profile, learn_profile
 
@@ -88,7 +88,9 @@ def test_a_shift_of_the_scores_is_told() -> None:
     assert lines(profile, columns, frame, probability**3)[0] == "The mean probability is 0.25, was 0.5."
 
 
-def test_a_model_keeps_its_profile_and_old_folders_load_without(customers: Customers, tmp_path: Path) -> None:
+def test_a_model_keeps_its_profile_and_old_folders_load_without(
+    customers: Customers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = fit_table(customers.frame, "churned", id="customer", method="elkan-noto", prior=0.3)
     again = TableModel.load(model.save(tmp_path / "model"))
     assert again.profile == model.profile
@@ -101,10 +103,20 @@ def test_a_model_keeps_its_profile_and_old_folders_load_without(customers: Custo
             watch = again.watch()
             use(watch)
             assert any("'age'" in line for line in watch.lines()) == told
-    assert Watch(None).lines() == []
-    assert check_profile(None) is None
-    document = json.loads((tmp_path / "model" / "model.json").read_text())
-    document["profile"]["columns"][0]["shares"].pop()
-    (tmp_path / "model" / "model.json").write_text(json.dumps(document))
-    with pytest.raises(ModelFileError):
-        TableModel.load(tmp_path / "model")
+
+    def write_old(folder: Path, document: dict[str, Any], *rest: Any) -> Path:
+        return write_folder(folder, {key: value for key, value in document.items() if key != "profile"}, *rest)
+
+    monkeypatch.setattr(_model, "write_folder", write_old)
+    old = TableModel.load(model.save(tmp_path / "old"))
+    watch = old.watch()
+    old.rank(other, watch=watch)
+    assert watch.lines() == []
+
+
+def test_a_damaged_profile_is_refused() -> None:
+    profile, _ = learned(*rows_of(300, 0))
+    assert check_profile(profile) == profile
+    profile["columns"][0]["shares"].pop()
+    with pytest.raises(ValueError, match="shares"):
+        check_profile(profile)
