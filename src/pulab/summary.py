@@ -145,6 +145,7 @@ class Candidate(TypedDict):
     score: float
     decision: bool | None
     stability: float
+    reasons: list[str]  # the strongest, for or against
     values: dict[str, str]  # of the columns that matter most
 
 

@@ -74,6 +74,7 @@ def candidate(rank: int) -> dict[str, Any]:
         "probability_high": 1.0,
         "score": 5.1 - 0.041 * rank,
         "decision": True,
+        "reasons": [f"support calls = {9 - rank % 6}: strongly for", "contract = one year: against"],
         "stability": max(0.55, 1.0 - 0.05 * (rank // 6)),
         "values": {
             "months as customer": str(2 + rank * 5 % 9),

@@ -56,6 +56,8 @@ def test_candidates_are_unlabeled_and_mostly_right(customers: Customers, model: 
     assert customers.y[rows[:50]].mean() > 0.9
     point = next(item for item in model.summary["review"] if item["k"] >= 100)
     assert abs(point["precision"] - customers.y[rows[: point["k"]]].mean()) < 0.15
+    assert candidates.columns[7:10] == ["reason_1", "reason_2", "reason_3"]
+    assert candidates["reason_1"].head(50).str.contains(r"^(age|spent|plan|notes) = .+: (strongly )?for$").mean() > 0.9
 
 
 def test_summary_says_what_was_learned(model: TableModel) -> None:

@@ -100,11 +100,14 @@ def score(
     _check_apart(out, model, table)
     check_target(out)
     fitted = TableModel.load(model)
+    watch = fitted.watch()
     with console.steps() as step:
-        n_rows = fitted.score_file(table, out, lambda n: step(f"{n:,} rows scored", 0, 0))
+        n_rows = fitted.score_file(table, out, lambda n: step(f"{n:,} rows scored", 0, 0), watch)
     has_id = fitted.id is None or fitted.id in next(batches(out)).columns
     note = "" if has_id else f" in the order of {table.name}, which has no column {fitted.id!r}"
     console.note(f"wrote {out}: {n_rows:,} rows{note}")
+    for line in watch.lines():
+        console.note(f"! {line}")
 
 
 def prior(
@@ -153,7 +156,10 @@ def rank(
         _check_apart(out, model, table)
         check_target(out)
     fitted = TableModel.load(model)
-    ranked = fitted.rank(table, top)
+    watch = fitted.watch()
+    ranked = fitted.rank(table, top, watch)
+    for line in watch.lines():
+        console.note(f"! {line}")
     if fitted.summary["table"]["name"] == table.name:
         console.note(
             "! If the model was fitted to these rows, use its candidates.csv: it has scores "

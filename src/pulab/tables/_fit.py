@@ -17,6 +17,7 @@ from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._crossfit import FOLDS, Choice, CrossFit, OnStep, Views
 from pulab.tables._decide import Probabilities, Rule
+from pulab.tables._drift import learn_profile
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._summary import Knowledge, summarise
@@ -143,8 +144,12 @@ def fit_table(
         probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario)
         knowledge = Knowledge(share, cross_fit.prior.prior, probabilities, decision)
         summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier)
+        population = np.flatnonzero(~data.labelled | (scenario == "single-sample"))
+        profile = learn_profile(
+            data.conformed[population], data.columns, probabilities.high(held_out.scores[population])
+        )
     scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores})
-    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores)
+    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, profile, scores)
 
 
 def _told(prior: Any) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
 from pulab.tables._decide import Probabilities
+from pulab.tables._drift import Profile, Watch, check_profile
 from pulab.tables._features import Features, Single, import_skrub
 from pulab.tables._frame import batches, name_of
 from pulab.tables._labels import LabelColumn
@@ -25,7 +26,8 @@ from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
 RESULTS = ("score", "probability", "probability_low", "probability_high", "decision")
-RESERVED = ("rank", "row", *RESULTS, "stability")
+REASONS = ("reason_1", "reason_2", "reason_3")
+RESERVED = ("rank", "row", *RESULTS, "stability", *REASONS)
 
 
 def takes_gaps(classifier: Any) -> bool:
@@ -58,6 +60,8 @@ class TableModel:
     candidates : polars.DataFrame
         The unlabeled rows with the highest held-out scores, best first. Their probabilities account for the rows
         being unlabeled.
+    profile : dict or None
+        The distribution of each column, to compare other tables with.
     held_out : polars.DataFrame or None
         For every row of the table, whether it is labelled, and its score by a model that has not seen it. None for a
         model from a folder.
@@ -70,6 +74,7 @@ class TableModel:
     id: str | None
     summary: Summary
     candidates: pl.DataFrame
+    profile: Profile | None = None
     held_out: pl.DataFrame | None = None
 
     def __repr__(self) -> str:
@@ -105,7 +110,11 @@ class TableModel:
             raise InputError(self.summary["decision"]["why"])
         return np.asarray(decision.to_numpy(), dtype=bool)
 
-    def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
+    def watch(self) -> Watch:
+        """Pass it to a method that scores, and its ``lines()`` then say how the table differs from the training."""
+        return Watch(self.profile)
+
+    def score_batches(self, table: Any, watch: Watch | None = None) -> Iterator[pl.DataFrame]:
         """The same piece by piece: the memory does not depend on the size of the table."""
         needed = [column.name for column in self.features.columns] + ([self.id] if self.id else [])
         pieces = self._pieces(table, needed)
@@ -118,19 +127,28 @@ class TableModel:
             next_piece = pool.submit(read)
             while (piece := next_piece.result()) is not None:
                 next_piece = pool.submit(read)
-                yield self._scored(*piece)
+                scored = self._scored(*piece)
+                if watch is not None:
+                    watch.add(piece[1], scored["probability_high"].to_numpy())
+                yield scored
 
-    def score_file(self, table: Any, out: str | Path, on_rows: Callable[[int], None] = lambda rows: None) -> int:
+    def score_file(
+        self,
+        table: Any,
+        out: str | Path,
+        on_rows: Callable[[int], None] = lambda rows: None,
+        watch: Watch | None = None,
+    ) -> int:
         """Write a table's scores to a CSV or Parquet file, all or nothing. Returns the number of rows."""
         n_rows = 0
         with table_writer(Path(out)) as write:
-            for scored in self.score_batches(table):
+            for scored in self.score_batches(table, watch):
                 write(scored)
                 n_rows += scored.height
                 on_rows(n_rows)
         return n_rows
 
-    def rank(self, table: Any, top: int = 100) -> pl.DataFrame:
+    def rank(self, table: Any, top: int = 100, watch: Watch | None = None) -> pl.DataFrame:
         """The rows most likely positive, best first, with all their columns. Labelled rows are left out.
 
         For the table that the model was fitted to, use ``candidates``: models that had not seen them scored these rows.
@@ -139,7 +157,10 @@ class TableModel:
         best: pl.DataFrame | None = None
         first = 1
         for frame in self._pieces(table, None):
-            scored = self._scores(frame, name_of(table))
+            conformed = conform(frame, self.features.columns, name_of(table))
+            scored = self._scored(frame, conformed)
+            if watch is not None:
+                watch.add(conformed, scored["probability_high"].to_numpy())
             if self.id not in frame.columns:
                 scored = scored.select(pl.Series("row", np.arange(first, first + frame.height)), pl.all())
             joined = beside(scored, frame.drop(self.label.name, strict=False))
@@ -172,6 +193,7 @@ class TableModel:
             "classifier": content.pack(self.classifier),
             "probabilities": [None if part is None else content.pack(part) for part in self.probabilities],
             "summary": self.summary,
+            "profile": self.profile,
         }
         extra = {"report.html": self.report().encode(), "candidates.csv": flat(self.candidates).write_csv().encode()}
         return write_folder(Path(folder), document, content, extra)
@@ -197,7 +219,8 @@ class TableModel:
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
             summary = check_summary(document["summary"])
-            model = cls(features, classifier, probabilities, label, document["id"], summary, candidates)
+            profile = check_profile(document.get("profile"))
+            model = cls(features, classifier, probabilities, label, document["id"], summary, candidates, profile)
             model._check()
         return model
 

@@ -29,6 +29,7 @@ class TableData(NamedTuple):
 
     name: str
     frame: pl.DataFrame
+    conformed: pl.DataFrame  # the columns to learn from, as they are read
     columns: list[Column]
     notes: dict[str, str]  # why a column was left out
     label: LabelColumn
@@ -75,7 +76,8 @@ def prepare(
     if not columns:
         reasons = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {reasons}".rstrip(". ") + ".")
-    return TableData(name, with_numbers(frame, columns, name), columns, notes, label_column, labelled, id)
+    whole, conformed = with_numbers(frame, columns, name), conform(frame, columns, name)
+    return TableData(name, whole, conformed, columns, notes, label_column, labelled, id)
 
 
 def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> None:
@@ -102,7 +104,7 @@ def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> None:
 def learn_features(data: TableData, seed: int) -> tuple[Features, Single]:
     """Features, fitted to P and then U: the embedding of texts depends on the order of the rows."""
     order = np.concatenate([np.flatnonzero(data.labelled), np.flatnonzero(~data.labelled)])
-    features, ordered = Features.learn(conform(data.frame, data.columns, data.name)[order], data.columns, seed)
+    features, ordered = Features.learn(data.conformed[order], data.columns, seed)
     numbers = np.empty_like(ordered)
     numbers[order] = ordered
     return features, numbers

@@ -18,12 +18,14 @@ from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._decide import Probabilities
 from pulab.tables._features import Features
-from pulab.tables._model import beside, scores_of
+from pulab.tables._giveaways import giveaways, warnings_of
+from pulab.tables._model import REASONS, beside, scores_of
 from pulab.tables._prepare import Request, TableData
+from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
 
 # All rows that are called positive are candidates, even if they are more than this.
 TOP = 100  # stability is about being among the first so many
-KEPT = 1000  # candidates in the file
+KEPT = 1000  # candidates in the file; so many have reasons
 
 
 class Knowledge(NamedTuple):
@@ -51,7 +53,7 @@ def summarise(
     is_called = probabilities.called(scores, decision)
     n_called = 0 if is_called is None else int(is_called[~labelled].sum())
     k = min(max(TOP, n_called), data.n_unlabeled)
-    candidates = _candidates(data, held_out, knowledge, scenario, k)
+    candidates = _candidates(data, X, held_out, knowledge, scenario, k)
     parts = [
         (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
@@ -67,7 +69,9 @@ def summarise(
     bias = evaluate.labelling_bias(X.filled, labelled, likely, rng)
     warnings = [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
     warnings += _misread(data, X.features)
-    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, important)
+    found = giveaways(data.conformed, data.columns, labelled)
+    warnings += warnings_of(found, labelled)
+    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, [] if found else important)
     summary: Summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
@@ -108,7 +112,9 @@ def summarise(
     return cast(Summary, _plain(summary)), candidates
 
 
-def _candidates(data: TableData, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int) -> pl.DataFrame:
+def _candidates(
+    data: TableData, X: Views, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int
+) -> pl.DataFrame:
     """The unlabeled rows with the highest held-out scores, with all their columns."""
     scores = held_out.scores[~data.labelled]
     order = np.argsort(-scores, kind="stable")[: max(KEPT, k)]
@@ -123,6 +129,11 @@ def _candidates(data: TableData, held_out: HeldOut, knowledge: Knowledge, scenar
             "stability": evaluate.stability(held_out.of_unlabeled, order, k),
         }
     )
+    best = rows[:KEPT]
+    others = np.flatnonzero(~data.labelled)
+    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, others)
+    reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[best]))
+    head = pl.concat([head, reasons], how="horizontal")  # without reasons beyond the first rows
     return beside(head, data.frame[rows].drop(data.label.name))
 
 
@@ -138,6 +149,7 @@ def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence
             "score": row["score"],
             "decision": row["decision"],
             "stability": row["stability"],
+            "reasons": [row[name] for name in REASONS if row[name] is not None],
             "values": {column: _short(row.get(f"{column} (in the table)", row.get(column))) for column in important},
         }
         for row in ranked.head(50).with_columns(pl.selectors.temporal().cast(pl.String)).iter_rows(named=True)
