@@ -19,7 +19,7 @@ from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
 from pulab.tables._features import Features, Single, import_skrub
-from pulab.tables._frame import batches, name_of
+from pulab.tables._frame import batches, like, name_of
 from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
 
@@ -73,9 +73,12 @@ class TableModel:
             f"{table['rows']:,} rows, prior {prior['value']:.3f}>"
         )
 
-    def score(self, table: Any) -> pl.DataFrame:
-        """Scores of a table's rows in their order: the id if there is one, score, probability, decision."""
-        return pl.concat(list(self.score_batches(table)))
+    def score(self, table: Any) -> Any:
+        """Scores of a table's rows in their order: the id if there is one, score, probability, decision.
+
+        For a frame of pandas or pyarrow, the result is such a frame, with the index of pandas. Otherwise it is polars.
+        """
+        return like(table, pl.concat(list(self.score_batches(table)), how="vertical_relaxed"), same_rows=True)
 
     def score_batches(self, table: Any) -> Iterator[pl.DataFrame]:
         """The same piece by piece: the memory does not depend on the size of the table."""
@@ -102,8 +105,10 @@ class TableModel:
                 on_rows(n_rows)
         return n_rows
 
-    def rank(self, table: Any, top: int = 100) -> pl.DataFrame:
+    def rank(self, table: Any, top: int = 100) -> Any:
         """The rows most likely positive, best first, with all their columns. Labelled rows are left out.
+
+        For a frame of pandas or pyarrow, the result is such a frame. Otherwise it is polars.
 
         For the table that the model was fitted to, use ``candidates``: models that had not seen them scored these rows.
         """
@@ -122,7 +127,7 @@ class TableModel:
             best = best.sort("probability", "score", descending=True, maintain_order=True).head(top)
         assert best is not None  # a table without rows is refused
         best = with_numbers(best, self.features.columns, name_of(table))
-        return best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all())
+        return like(table, best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all()))
 
     def report(self) -> str:
         """The report: an HTML page in one file."""

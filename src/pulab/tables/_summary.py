@@ -55,7 +55,7 @@ def summarise(
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
     bias = evaluate.labelling_bias(X.filled, labelled, of_unlabeled, rng)
-    warnings = [f"Class prior: {text}." for text in prior.details.get("warnings", [])]
+    warnings = [*data.warnings, *(f"Class prior: {text}." for text in prior.details.get("warnings", []))]
     warnings += _misread(data, X.features)
     warnings += evaluate.oddities(labelled, held_out.scores, probability, prior, scenario, important)
     summary: Summary = {
