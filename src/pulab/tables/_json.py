@@ -41,7 +41,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+                record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError:
                 raise DataFormatError(not_utf8(path)) from None
             except (ValueError, RecursionError):
