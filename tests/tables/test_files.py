@@ -192,6 +192,7 @@ def test_duckdb(tmp_path: Path) -> None:
     path = tmp_path / "shop.duckdb"
     with duckdb.connect(str(path)) as database:
         database.execute("CREATE TABLE t AS SELECT range AS n, DATE '2024-01-02' AS day FROM range(100000)")
+        database.execute("CREATE SEQUENCE numbers")
     pieces = list(batches(f"{path}::SELECT n, day, n / 2 AS half FROM t ORDER BY n DESC", ["half", "day"]))
     assert len(pieces) > 1
     frame = pl.concat(pieces)
@@ -201,6 +202,7 @@ def test_duckdb(tmp_path: Path) -> None:
     for query, message in (
         ("SELECT * FROM orders", "Table with name orders does not exist"),
         (f"COPY t TO '{tmp_path}/t.csv'", "must be one SELECT"),
+        ("SELECT nextval('numbers') AS changed", "read-only"),
     ):
         with pytest.raises((InputError, DataFormatError), match=message) as error:
             read_table(f"{path}::{query}")
