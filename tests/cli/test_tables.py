@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from pulab.errors import PulabWarning
 
@@ -61,6 +62,46 @@ def test_from_a_table_to_candidates(folder: Path, run: Run) -> None:
     page = folder / "page.html"
     assert command(*run, "report", str(model), "--out", str(page))[0] == 0
     assert page.read_text(encoding="utf-8") == (model / "report.html").read_text(encoding="utf-8")
+
+
+def test_tables_that_are_not_one_file(folder: Path, run: Run, tmp_path: Path) -> None:
+    frame, data, model = pl.read_csv(folder / "customers.csv"), tmp_path / "data", tmp_path / "model"
+    data.mkdir()
+    for i, part in enumerate(frame.select("customer", "age", "spent", "plan", "churned").iter_slices(150)):
+        part.write_parquet(data / f"p{i}.parquet")
+    words = ("--label", "churned", "--id", "customer", "--method", "elkan-noto", "--prior", "0.3")
+    assert command(*run, "fit", str(data), *words, "--out", str(model))[0] == 0
+    pattern, scores = f"{data}/*.parquet", tmp_path / "scores.csv"
+    assert command(*run, "score", str(model), pattern, "--out", str(scores))[0] == 0
+    assert pl.read_csv(scores)["customer"].to_list() == frame["customer"].to_list()
+    for source in (str(data), pattern):
+        code, _, err = command(*run, "score", str(model), source, "--out", str(data / "scores.parquet"))
+        assert code == 1
+        assert "would overwrite the input" in err
+    for source in (f"{model}/*.csv", str(model / "candidates.csv")):
+        code, _, err = command(*run, "fit", source, *words, "--out", str(model))
+        assert code == 1
+        assert "would replace the folder" in err
+    assert "candidates.csv" in command(*run, "rank", str(model), str(data), "--top", "1")[2]  # the same name
+
+
+def test_rank_shows_whole_words_in_a_narrow_terminal(
+    folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = {"plan": "current plan of the contract", "age": "age_in_years", "spent": "spent_in_the_last_twelve_months"}
+    table = tmp_path / "t.parquet"
+    frame = pl.read_csv(folder / "customers.csv").select("customer", "notes", "churned", *long).rename(long)
+    frame.write_parquet(table)
+    words = ("--label", "churned", "--id", "customer", "--method", "elkan-noto", "--prior", "0.3")
+    assert command(*run, "fit", str(table), *words, "--out", str(tmp_path / "model"))[0] == 0
+    for width in (80, 120):
+        monkeypatch.setattr("pulab.cli._console.out", Console(width=width))
+        out, err = command(*run, "rank", str(tmp_path / "model"), str(table), "--top", "2")[1:]
+        assert "…" not in out
+        assert max(map(len, out.splitlines())) <= width
+        for name in ("rank", "customer", "score", "probability", "probability_low"):
+            assert name in out.split()
+        assert "more columns" in err
 
 
 def test_prior(folder: Path, run: Run) -> None:

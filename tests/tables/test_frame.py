@@ -40,6 +40,7 @@ from .conftest import Customers
         ["TRUE", "FALSE", "TRUE", "FALSE", "FALSE"],
         [7, None, 7, None, None],
         ["positive", "unlabeled", "positive", "unlabeled", "unlabeled"],
+        ["churned", "none", "churned", "None", None],
     ],
 )
 def test_label_columns_that_need_no_explanation(values: list[Any]) -> None:
@@ -115,8 +116,9 @@ def test_csv_and_parquet_and_frames_are_the_same_table(customers: Customers, tmp
         (b"a,b\n1," + 200_000 * b"x" + b"\n2\n", "line 3 of .* has 1 fields"),
         (b'a,b\n1,"' + 200_000 * b"x" + b"\n", "a quote that is not closed.*unexpected end"),
         (b"", "empty line"),
-        (b"\x1f\x8b\x08 and so on", "compressed"),
-        (b"PK\x03\x04 and so on", "Excel"),
+        (b"\x1f\x8b\x08 and so on", "cut off or damaged"),
+        (b"PK\x03\x04 and so on", "archive"),
+        (b"BZh91AY&SY", "compressed, and not by gzip"),
         (b"a,b\n", "no rows"),
         (b"\xff\xfea,b\n1,2\n", "UTF-8"),
         (b"a,b\n1,caf\xe9\n", "UTF-8"),
@@ -157,7 +159,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="Save it to a file first"):
         read_table(tmp_path / "pipe.csv")
-    with pytest.raises(InputError, match="must be a CSV or Parquet file"):
+    with pytest.raises(InputError, match="must be the path of a file"):
         read_table([[1, 2]])
 
 
@@ -260,10 +262,20 @@ def test_the_value_that_keeps_a_column_from_being_read_is_named(write: Callable[
 
 
 def test_gaps_are_gaps_in_whatever_holds_them() -> None:
-    texts = ["1", " ?", "  ", "2", " NA ", "3"]
+    texts = ["a", " ?", "  ", "none", " NA ", "None"]
     for values in (pl.Series("x", texts), pl.Series("x", texts, dtype=pl.Categorical)):
         (frame,) = batches(values.to_frame())
-        assert frame["x"].to_list() == ["1", None, None, "2", None, "3"]
+        assert frame["x"].to_list() == ["a", None, None, "none", None, "None"]
+    assert column_of(pl.Series("x", ["none", "some", "many"])).kind == "text"
+    for texts, kind, value in (
+        (["2.5", "7", "None", " none", None], "number", 2.5),
+        (["2024-01-02", "2024-01-03", "None", " none", None], "date", datetime.datetime(2024, 1, 2)),
+        (["true", "false", "None", " none", None], "boolean", True),
+    ):
+        written = pl.Series("x", texts)
+        assert column_of(written).kind == kind
+        read = conform(written.to_frame(), [column_of(written)], "it")["x"]
+        assert (read[0], read.null_count()) == (value, 3)
     decimals = pl.Series("x", [Decimal(i) / 4 for i in range(60)], dtype=pl.Decimal(10, 2))
     assert column_of(decimals).kind == "number"
     floats = pl.Series("x", [1.0, 2.5, float("nan"), None])

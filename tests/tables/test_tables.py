@@ -18,7 +18,7 @@ from pulab.summary import check_summary
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
 from pulab.tables._evaluate import _share_found, stability
-from pulab.tables._model import RESULTS
+from pulab.tables._model import REASONS, RESULTS
 
 from .conftest import Customers
 
@@ -56,7 +56,7 @@ def test_candidates_are_unlabeled_and_mostly_right(customers: Customers, model: 
     assert customers.y[rows[:50]].mean() > 0.9
     point = next(item for item in model.summary["review"] if item["k"] >= 100)
     assert abs(point["precision"] - customers.y[rows[: point["k"]]].mean()) < 0.15
-    assert candidates.columns[7:10] == ["reason_1", "reason_2", "reason_3"]
+    assert candidates.columns[2:11] == [*RESULTS, "stability", *REASONS]
     assert candidates["reason_1"].head(50).str.contains(r"^(age|spent|plan|notes) = .+: (strongly )?for$").mean() > 0.9
 
 
@@ -227,10 +227,9 @@ def test_prior_is_estimated() -> None:
         ({}, {"label": "chruned"}, "has no column 'chruned' for the label. Did you mean 'churned'"),
         ({}, {"label": "zzz"}, "It has: 'customer', 'age'"),
         ({}, {"id": "custmer"}, "for the id. Did you mean 'customer'"),
-        ({}, {"id": "plan"}, "ids must be different, but 200 rows of column 'plan' share theirs"),
         ({}, {"id": "age"}, "rows have no id"),
         ({}, {"id": "churned"}, "both the label and the id"),
-        ({"score": 1}, {"id": "score"}, "ids must be different"),
+        ({"score": 1}, {"id": "score"}, "cannot be called 'score'"),
         ({"churned": 0}, {}, "no row of column 'churned' is a known positive"),
         ({"churned": 1}, {}, "Add unlabeled rows"),
         ({}, {"method": "magic"}, "method must be one of 'auto'"),

@@ -7,9 +7,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -40,10 +42,23 @@ def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]
     """Print a table on stdout."""
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for name in header:
-        table.add_column(Text(name), no_wrap=name in ("key", "class", "method", "recipe"))
+        whole = name in ("key", "class", "method", "recipe")
+        table.add_column(Text(name), no_wrap=whole, overflow="fold", min_width=_width([*name.split(), ""]))
     for line in lines:
         table.add_row(*map(Text, line))
     out.print(table)
+
+
+def columns_that_fit(header: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
+    """How many columns of a table fit on the terminal without being cut."""
+    columns = zip(header, *lines, strict=True)
+    ends = accumulate(_width([*name.split(), *cells]) + 2 for name, *cells in columns)
+    return sum(end - 2 <= out.width for end in ends)
+
+
+def _width(words: Sequence[str]) -> int:
+    """The width that words need. Those of more than 20 letters may be broken."""
+    return min(20, max(map(cell_len, words)))
 
 
 def print_records(records: Sequence[dict[str, Any]], titles: dict[str, str], as_json: bool) -> None:

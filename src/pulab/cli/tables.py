@@ -15,7 +15,14 @@ from pulab.summary import Summary
 
 EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
 
-Table = Annotated[Path, typer.Argument(help="A CSV or Parquet file.", show_default=False)]
+Table = Annotated[
+    str,
+    typer.Argument(
+        help="A file (CSV, TSV, JSON Lines, Parquet, Arrow, Excel), a folder of Parquet files, a quoted pattern, or "
+        "a quoted query on a SQLite or DuckDB file: 'shop.db::SELECT …'.",
+        show_default=False,
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="A folder that `pulab fit` wrote.", show_default=False)]
 Label = Annotated[str, typer.Option(help="The column that marks the known positives.", show_default=False)]
 Positive = Annotated[
@@ -58,11 +65,11 @@ def fit(
 ) -> None:
     """Fit a model to a table in which some positives are marked. Write the model, a report and candidates."""
     from pulab.persistence import check_folder
-    from pulab.tables import fit_table
+    from pulab.tables import fit_table, is_inside, name_of
 
     check_folder(out)
-    if out.resolve() in table.resolve().parents:
-        raise InputError(f"--out {out} would replace the folder of {table.name}. Name another.")
+    if is_inside(table, out):
+        raise InputError(f"--out {out} would replace the folder of {name_of(table)}. Name another.")
     with console.steps() as step:
         model = fit_table(
             table,
@@ -95,7 +102,7 @@ def score(
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file to write.", show_default=False)],
 ) -> None:
     """Score the rows of another table of any size: score, probabilities, decision."""
-    from pulab.tables import TableModel, batches, check_target
+    from pulab.tables import TableModel, batches, check_target, name_of
 
     _check_apart(out, model, table)
     check_target(out)
@@ -104,7 +111,7 @@ def score(
     with console.steps() as step:
         n_rows = fitted.score_file(table, out, lambda n: step(f"{n:,} rows scored", 0, 0), watch)
     has_id = fitted.id is None or fitted.id in next(batches(out)).columns
-    note = "" if has_id else f" in the order of {table.name}, which has no column {fitted.id!r}"
+    note = "" if has_id else f" in the order of {name_of(table)}, which has no column {fitted.id!r}"
     console.note(f"wrote {out}: {n_rows:,} rows{note}")
     for line in watch.lines():
         console.note(f"! {line}")
@@ -121,7 +128,7 @@ def prior(
     as_json: Json = False,
 ) -> None:
     """Estimate the share of positives in a table."""
-    from pulab.tables import estimate_table_prior
+    from pulab.tables import estimate_table_prior, name_of
 
     estimate = estimate_table_prior(
         table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
@@ -138,7 +145,7 @@ def prior(
             }
         )
         return
-    console.note(f"{table.name}: {estimate.details['rows']}")
+    console.note(f"{name_of(table)}: {estimate.details['rows']}")
     console.say(share_of_positives(low, high, estimate.value, scenario))
 
 
@@ -150,7 +157,7 @@ def rank(
     as_json: Json = False,
 ) -> None:
     """Print the rows of a table that are most likely positive, best first. Labelled rows are left out."""
-    from pulab.tables import TableModel, check_target, flat, table_writer
+    from pulab.tables import TableModel, check_target, flat, name_of, table_writer
 
     if out is not None:
         _check_apart(out, model, table)
@@ -160,7 +167,7 @@ def rank(
     ranked = fitted.rank(table, top, watch)
     for line in watch.lines():
         console.note(f"! {line}")
-    if fitted.summary["table"]["name"] == table.name:
+    if fitted.summary["table"]["name"] == name_of(table):
         console.note(
             "! If the model was fitted to these rows, use its candidates.csv: it has scores "
             "by models that had not seen them."
@@ -172,10 +179,10 @@ def rank(
     elif as_json:
         console.print_json(json.loads(flat(ranked).write_json()))  # NaN and infinity become null
     else:
-        shown = ranked.columns[:9]  # a terminal is narrow
-        lines = [[_cell(value) for value in row] for row in ranked.select(shown).iter_rows()]
-        console.print_table("", shown, lines)
-        if more := ranked.width - len(shown):
+        lines = [[_cell(value) for value in row] for row in ranked.iter_rows()]
+        n_shown = max(5, console.columns_that_fit(ranked.columns, lines))  # rank, id, score, probability, decision
+        console.print_table("", ranked.columns[:n_shown], [line[:n_shown] for line in lines])
+        if more := ranked.width - n_shown:
             console.note(f"{more} more columns: use --out or --json to see them all")
 
 
@@ -200,10 +207,11 @@ def report(
     console.write_whole(page, fitted.report())
 
 
-def _check_apart(out: Path, model: Path, table: Path) -> None:
-    """Refuse to overwrite the input."""
-    target = out.resolve()
-    if target == table.resolve() or model.resolve() in target.parents:
+def _check_apart(out: Path, model: Path, table: str) -> None:
+    """Refuse to overwrite the input, or to add a file to it."""
+    from pulab.tables import is_changed_by
+
+    if is_changed_by(table, out) or model.resolve() in out.resolve().parents:
         raise InputError(f"--out {out} would overwrite the input. Name another file.")
 
 

@@ -2,8 +2,9 @@
 
 from pulab.tables._crossfit import AUTO
 from pulab.tables._fit import USABLE, estimate_table_prior, fit_table
-from pulab.tables._frame import batches, read_table
+from pulab.tables._frame import batches, name_of, read_table
 from pulab.tables._model import TableModel
+from pulab.tables._sources import is_changed_by, is_inside
 from pulab.tables._write import check_target, flat, table_writer
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "estimate_table_prior",
     "fit_table",
     "flat",
+    "is_changed_by",
+    "is_inside",
+    "name_of",
     "read_table",
     "table_writer",
 ]

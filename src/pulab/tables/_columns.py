@@ -40,7 +40,6 @@ class Column(NamedTuple):
 
 
 TYPED: dict[Any, str] = {pl.Boolean: "boolean", pl.Time: "time", pl.Date: "date", pl.Datetime: "date"}
-TYPED[pl.Duration] = "number"
 
 
 # In the fit -----------------------------------------------------------------------------------------------------------
@@ -64,7 +63,8 @@ def column_of(values: pl.Series) -> Column:
     return column
 
 
-def _column_of_text(text: pl.Series) -> Column:
+def _column_of_text(words: pl.Series) -> Column:
+    text = _without_none(words)
     few = text.drop_nulls().head(200)  # a few values exclude most forms, without reading the whole column
     for kind, form in FORMS:
         if not _is_all(few, kind, form) or not _is_all(text, kind, form):
@@ -74,9 +74,14 @@ def _column_of_text(text: pl.Series) -> Column:
         return Column(text.name, kind, form)
     if text.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
         return Column(text.name, "boolean")
-    if _is_code(text) and not misfit(text):
+    if _is_code(words) and not misfit(words):
         return Column(text.name, LEFT_OUT, note="another word in every row, as identifiers have")
     return Column(text.name, "text")
+
+
+def _without_none(text: pl.Series) -> pl.Series:
+    """In numbers, dates, times and booleans the word none is a gap. Among words it is a value."""
+    return text.set(text.str.strip_chars().str.to_lowercase() == "none", None)
 
 
 def _is_all(text: pl.Series, kind: str, form: str) -> bool:
@@ -124,8 +129,9 @@ def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.Da
 
 def with_numbers(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
     """The table with its number columns as numbers instead of text, except for codes such as 007."""
-    texts = [c for c in columns if c.kind == "number" and c.name in frame.columns and frame[c.name].dtype in WORDS]
-    numbers = [c for c in texts if not frame[c.name].cast(pl.String).str.contains(r"^\s*0\d").any()]
+    texts = [c for c in columns if c.kind != "text" and c.name in frame.columns and frame[c.name].dtype in WORDS]
+    frame = frame.with_columns(_without_none(frame[c.name].cast(pl.String)) for c in texts)
+    numbers = [c for c in texts if c.kind == "number" and not frame[c.name].str.contains(r"^\s*0\d").any()]
     return frame.with_columns(map(_whole, conform(frame, numbers, where))) if numbers else frame
 
 
@@ -138,6 +144,7 @@ def _whole(numbers: pl.Series) -> pl.Series:
 def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
     if values.dtype in WORDS:
         values = values.cast(pl.String)
+        values = values if column.kind == "text" else _without_none(values)
         read = _text_as_kind(values, column)
     else:
         values = values.fill_nan(None) if values.dtype.is_float() else values
@@ -160,7 +167,7 @@ def _typed_as_kind(values: pl.Series, kind: str) -> pl.Series:
     if not _may_hold(dtype, kind):  # polars would turn dates into numbers, and numbers into dates
         return pl.Series([None] * len(values), dtype=pl.Float64)
     if kind == "number":
-        return (values.dt.total_seconds(fractional=True) if dtype == pl.Duration else values).cast(pl.Float64)
+        return values.cast(pl.Float64)
     if kind == "time":
         return values.cast(pl.Time).cast(pl.Int64) / 1e9
     if kind == "boolean":
@@ -176,9 +183,9 @@ def _may_hold(dtype: pl.DataType, kind: str) -> bool:
     if dtype == pl.Null:
         return True
     if kind in ("number", "boolean"):
-        return dtype.is_numeric() or dtype == pl.Boolean or (kind == "number" and dtype == pl.Duration)
+        return dtype.is_numeric() or dtype == pl.Boolean
     if kind == "text":
-        return not dtype.is_nested() and dtype not in (pl.Object, pl.Binary, pl.Duration)
+        return not dtype.is_nested() and dtype not in (pl.Object, pl.Binary)
     return dtype == pl.Time if kind == "time" else dtype in (pl.Date, pl.Datetime)
 
 

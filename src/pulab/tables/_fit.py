@@ -66,7 +66,9 @@ def fit_table(
 
     Parameters
     ----------
-    table : path of a CSV or Parquet file, or a frame of polars, pandas or pyarrow
+    table : path of a file, a folder or a pattern, a query such as "shop.db::SELECT …", or a frame of polars, pandas
+        or pyarrow
+        The formats are CSV, JSON Lines, Parquet, Arrow, Excel, SQLite and DuckDB.
     label : str
         The column that marks the known positives: {1, 0}, {1, −1}, true/false, yes/blank or a value and nothing.
     id : str, optional

@@ -85,7 +85,7 @@ def _text(values: pl.Series) -> pl.Series:
     if values.dtype.is_float():
         values = values.fill_nan(None)
     text = values.cast(pl.String).str.strip_chars()
-    text = text.set(text.is_in(MISSING), None)
+    text = text.set(text.is_in([*MISSING, "none", "None"]), None)  # no label
     return text.str.to_lowercase().str.replace(r"^([+-]?\d+)\.0*$", "$1")
 
 

@@ -20,7 +20,7 @@ from pulab.tables._columns import Column, conform, with_numbers
 from pulab.tables._decide import Probabilities
 from pulab.tables._drift import Profile, Watch, check_profile
 from pulab.tables._features import Features, Single, import_skrub
-from pulab.tables._frame import batches, name_of
+from pulab.tables._frame import batches, like, name_of
 from pulab.tables._labels import LabelColumn
 from pulab.tables._write import flat, table_writer
 
@@ -84,13 +84,15 @@ class TableModel:
             f"{table['rows']:,} rows, prior {prior['low']:.3f} to {prior['high']:.3f}>"
         )
 
-    def score(self, table: Any) -> pl.DataFrame:
+    def score(self, table: Any) -> Any:
         """Scores of a table's rows in their order: the id if there is one, score, probabilities, decision.
 
         ``probability_low`` and ``probability_high`` are for the two ends of the prior's range. ``probability`` and
         ``decision`` are empty if they are not known.
+
+        For a frame of pandas or pyarrow, the result is such a frame, with the index of pandas. Otherwise it is polars.
         """
-        return pl.concat(list(self.score_batches(table)))
+        return like(table, self._all_scores(table), same_rows=True)
 
     def predict_proba(self, table: Any) -> NDArray[np.float64]:
         """Probabilities of being negative and positive, for each row. Refused if only their range is known."""
@@ -148,8 +150,10 @@ class TableModel:
                 on_rows(n_rows)
         return n_rows
 
-    def rank(self, table: Any, top: int = 100, watch: Watch | None = None) -> pl.DataFrame:
+    def rank(self, table: Any, top: int = 100, watch: Watch | None = None) -> Any:
         """The rows most likely positive, best first, with all their columns. Labelled rows are left out.
+
+        For a frame of pandas or pyarrow, the result is such a frame. Otherwise it is polars.
 
         For the table that the model was fitted to, use ``candidates``: models that had not seen them scored these rows.
         """
@@ -171,7 +175,7 @@ class TableModel:
             best = best.sort("score", descending=True, maintain_order=True).head(top)
         assert best is not None  # a table without rows is refused
         best = with_numbers(best, self.features.columns, name_of(table))
-        return best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all())
+        return like(table, best.select(pl.Series("rank", np.arange(1, best.height + 1)), pl.all()))
 
     def report(self) -> str:
         """The report: an HTML page in one file."""
@@ -230,6 +234,9 @@ class TableModel:
         (low,), (high,) = self._scores(empty, "an empty row")["probability_low", "probability_high"]
         if not 0 <= low <= high <= 1:
             raise ValueError(f"it gives probabilities of {low} to {high}")
+
+    def _all_scores(self, table: Any) -> pl.DataFrame:
+        return pl.concat(list(self.score_batches(table)), how="vertical_relaxed")
 
     def _pieces(self, table: Any, columns: list[str] | None) -> Iterator[pl.DataFrame]:
         """A table piece by piece, with these columns or all. Refuses a table without rows."""

@@ -35,6 +35,7 @@ class TableData(NamedTuple):
     label: LabelColumn
     labelled: NDArray[np.bool_]
     id: str | None
+    warnings: tuple[str, ...] = ()  # what may be wrong with the table
 
     @property
     def n_labelled(self) -> int:
@@ -60,8 +61,7 @@ def prepare(
     name = name_of(source)
     check_column(label, frame.columns, name, "the label")
     label_column, labelled = read_labels(frame[label], positive)
-    if id is not None:
-        _check_id(id, label, frame, name)
+    warnings = [] if id is None else _check_id(id, label, frame, name)
     if isinstance(drop, str):
         raise InputError(f"drop must be a list of columns, got {drop!r}. Pass [{drop!r}].")
     for other in drop:
@@ -77,28 +77,30 @@ def prepare(
         reasons = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {reasons}".rstrip(". ") + ".")
     whole, conformed = with_numbers(frame, columns, name), conform(frame, columns, name)
-    return TableData(name, whole, conformed, columns, notes, label_column, labelled, id)
+    return TableData(name, whole, conformed, columns, notes, label_column, labelled, id, tuple(warnings))
 
 
-def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> None:
+def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> list[str]:
+    """Refuse a column that cannot name rows. Returns a warning if some rows share their names."""
     if id == label:
         raise InputError(f"{id!r} cannot be both the label and the id. Name two columns.")
     check_column(id, frame.columns, table, "the id")
     values = frame[id]
-    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object, pl.Duration):
+    if values.dtype.is_nested() or values.dtype in (pl.Binary, pl.Object):
         raise InputError(f"ids must be text or numbers, but column {id!r} holds {values.dtype}. Name another (--id).")
     n_nan = int(values.is_nan().sum()) if values.dtype.is_float() else 0
     n_missing = values.null_count() + n_nan + int((values.cast(pl.String) == "").sum())
     if n_missing:
         raise InputError(f"{n_missing:,} rows have no id in column {id!r}. Fill them in, or fit without --id.")
-    if values.n_unique() < len(values):
-        copies = values.filter(values.is_duplicated())
-        raise InputError(
-            f"ids must be different, but {len(copies):,} rows of column {id!r} share theirs, such as {copies[0]!r}. "
-            "Remove the copies, or fit without --id."
-        )
     if id in RESERVED:
         raise InputError(f"the id column cannot be called {id!r}, like a column of the results. Rename it.")
+    shared = values.filter(values.is_duplicated())
+    if shared.is_empty():
+        return []
+    return [
+        f"{len(shared):,} rows share their id in column {id!r} with others, such as {str(shared[0])!r}. If they are "
+        "copies, remove them: a model looks too good if it is tested on copies of rows that it has seen."
+    ]
 
 
 def learn_features(data: TableData, seed: int) -> tuple[Features, Single]:

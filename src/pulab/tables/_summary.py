@@ -67,7 +67,8 @@ def summarise(
         scenario=scenario,
     )
     bias = evaluate.labelling_bias(X.filled, labelled, likely, rng)
-    warnings = [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
+    warnings = list(data.warnings)
+    warnings += [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
     warnings += _misread(data, X.features)
     found = giveaways(data.conformed, data.columns, labelled)
     warnings += warnings_of(found, labelled)

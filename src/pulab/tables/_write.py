@@ -43,11 +43,9 @@ def _csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 
 def flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns that a CSV file can hold, with durations in seconds."""
-    kept = [c for c in frame.columns if not frame[c].dtype.is_nested() and frame[c].dtype not in (pl.Binary, pl.Object)]
-    return frame.select(
-        pl.col(c).dt.total_seconds(fractional=True) if frame[c].dtype == pl.Duration else pl.col(c) for c in kept
-    )
+    """The columns that a CSV file can hold."""
+    kinds = frame.schema.items()
+    return frame.select(name for name, kind in kinds if not kind.is_nested() and kind not in (pl.Binary, pl.Object))
 
 
 @contextmanager
