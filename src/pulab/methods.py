@@ -87,6 +87,12 @@ METHODS = {
         "Liu et al. 2002, ICML",
         is_network=False,
     ),
+    "boosting": Method(
+        "pulab.estimators._boosting.BoostingPUClassifier",
+        "boosted trees of labelled against unlabeled rows, cut by the prior",
+        "Elkan and Noto 2008, KDD",
+        is_network=False,
+    ),
     "nnpu-boosting": Method(
         "pulab.estimators._boosting.NNPUBoostingClassifier",
         "boosted trees that minimise the non-negative PU risk",

@@ -1,29 +1,28 @@
 """Cross-fitting: models of a table's rows in folds, for one method or for several to choose from."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.calibration import PUCalibrator
 from pulab.estimators._boosting import backends
+from pulab.estimators._classical import TablePUClassifier
 from pulab.methods import METHODS
-from pulab.metrics import Array, estimate
-from pulab.model_selection import PUStratifiedKFold, logits_of
+from pulab.metrics import Array
+from pulab.model_selection import PUStratifiedKFold
 from pulab.priors import PriorEstimate
 from pulab.summary import Compared
 from pulab.tables._features import Features, Single
-from pulab.tables._model import takes_gaps
+from pulab.tables._model import raw_scores, takes_gaps
 
 Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
 OnStep = Callable[[str, int, int], None]  # the current step, the number of fits done, and their total
 
-AUTO = ("nnpu-boosting", "elkan-noto", "joint")  # the methods that `auto` compares
-COMPARED_ROWS = 20_000  # the rows that `auto` compares methods on
+AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
 FOLDS = 5
 
 
@@ -46,7 +45,7 @@ class Views:
 class HeldOut(NamedTuple):
     """Scores of rows by models that have not seen them, and these models."""
 
-    scores: Array  # NaN for rows outside the comparison
+    scores: Array
     models: list[Any]
     rows: list[Index]  # by model, the rows that it has not seen
     of_unlabeled: list[Array]  # by model, its scores of all unlabeled rows
@@ -68,74 +67,101 @@ class CrossFit:
     ) -> None:
         self.X, self.labelled, self.prior, self.scenario, self.seed = X, labelled, prior, scenario, seed
         self.on_step = on_step
-        self._done: dict[tuple[str, int], HeldOut] = {}
+        self._done: dict[str, HeldOut] = {}
 
     def fit(self, method: str, rows: Index) -> Any:
-        """The classifier of a method, fitted to these rows."""
+        """The classifier of a method, fitted to these rows. A method for tables is not calibrated yet."""
         settings: dict[str, Any] = {"scenario": self.scenario, "random_state": self.seed}
         if METHODS[method].needs_prior:
             settings["prior"] = self.prior.prior
-        return METHODS[method].load()(**settings).fit(self.X.of(method)[rows], self.labelled[rows].astype(int))
+        classifier = METHODS[method].load()(**settings)
+        learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
+        return learn(self.X.of(method)[rows], self.labelled[rows].astype(int))
 
-    def held_out(self, method: str, rows: Index | None = None) -> HeldOut:
-        """Scores of rows (by default, all) by models that have not seen them. P and U are split alike."""
-        rows = np.arange(len(self.labelled)) if rows is None else rows
-        if (method, len(rows)) in self._done:
-            return self._done[method, len(rows)]
-        marks = self.labelled[rows]
+    def fit_to_all(self, method: str) -> Any:
+        """The classifier of a method, fitted to all rows. A method for tables is calibrated by its held-out scores."""
+        classifier = self.fit(method, np.arange(len(self.labelled)))
+        if isinstance(classifier, TablePUClassifier):
+            classifier.calibrate(self.held_out(method).scores, self.labelled)
+        return classifier
+
+    def held_out(self, method: str) -> HeldOut:
+        """Scores of all rows by models that have not seen them. P and U are split alike."""
+        if method in self._done:
+            return self._done[method]
+        marks = self.labelled
         n_splits = int(min(FOLDS, marks.sum(), (~marks).sum()))
-        held_out = HeldOut(np.full(len(self.labelled), np.nan), [], [], [])
-        X = self.X.of(method)[rows]
+        held_out = HeldOut(np.empty(len(marks)), [], [], [])
+        X = self.X.of(method)
         for i, (train, test) in enumerate(PUStratifiedKFold(n_splits, random_state=self.seed).split(marks, marks)):
             self.on_step(f"{method}: fit {i + 1} of {n_splits}, the rest held out", i, n_splits)
-            held_out.models.append(self.fit(method, rows[train]))
-            scores = logits_of(held_out.models[-1], X)
-            held_out.scores[rows[test]] = scores[test]
-            held_out.rows.append(rows[test])
+            held_out.models.append(self.fit(method, train))
+            scores = raw_scores(held_out.models[-1], X)
+            held_out.scores[test] = scores[test]
+            held_out.rows.append(test)
             held_out.of_unlabeled.append(scores[~marks])
-        self._done[method, len(rows)] = held_out
+        self._done[method] = held_out
         return held_out
 
-    def choose(self) -> Choice:
-        """The method with the lowest PU 0-1 risk on held-out rows, and why."""
-        rows = self._compared_rows()
-        marks = self.labelled[rows]
-        compared: list[Compared] = []
-        risks: list[float] = []  # an estimate may be below zero, which the summary shows as zero
-        for method in AUTO:
-            if method == "nnpu-boosting" and not backends():
+    def choose(self, methods: Sequence[str] = AUTO) -> Choice:
+        """The method that ranks held-out labelled rows highest, and why. No prior plays a part in it."""
+        depths: dict[str, Array] = {}
+        seconds: dict[str, float] = {}
+        for method in methods:
+            if method == "nnpu-boosting" and not backends() and methods is AUTO:
                 continue
             start = time.perf_counter()
-            scores = self.held_out(method, rows).scores[rows]
-            decisions = PUCalibrator(self.prior.prior, self.scenario).fit(scores, marks)(scores) > 0.5
-            population: dict[str, Any] = {"prior": self.prior.prior, "scenario": self.scenario}
-            risk = estimate("zero_one_risk", marks, decisions, **population, n_bootstrap=100)
-            risks.append(risk.value)
-            compared.append(
-                {
-                    "method": method,
-                    "risk": max(0.0, risk.value),
-                    "interval": np.clip(risk.interval or (0, 1), 0, 1).tolist(),
-                    "seconds": time.perf_counter() - start,
-                }
-            )
-        best = compared[int(np.argmin(risks))]
-        others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
-        size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
-        low, high = best["interval"]
-        why = (
-            f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk (estimated share of wrong "
-            f"decisions), {best['risk']:.3f}, between {low:.3f} and {high:.3f}. The lowest of {len(compared)} such "
-            f"estimates tends to be too low. The others: {others}."
-        )
-        return Choice(best["method"], why, compared)
+            depths[method] = log_depths(self.held_out(method).scores, self.labelled)
+            seconds[method] = time.perf_counter() - start
+            depth = float(np.exp(depths[method].mean()))
+            self.on_step(f"{method}: it ranks known positives in the first {depth:.1%}", len(depths), len(methods))
+        best = best_of(depths)
+        compared = [_compared(method, depths[method], depths[best], seconds[method]) for method in depths]
+        return Choice(best, _why(best, compared), compared)
 
-    def _compared_rows(self) -> Index:
-        """All rows, or a sample on which all methods together take a minute or two."""
-        n = len(self.labelled)
-        if n <= COMPARED_ROWS:
-            return np.arange(n)
-        rng = np.random.default_rng(self.seed)
-        parts = [np.flatnonzero(marks) for marks in (self.labelled, ~self.labelled)]
-        drawn = [rng.choice(part, max(2, round(COMPARED_ROWS / n * len(part))), replace=False) for part in parts]
-        return np.sort(np.concatenate(drawn))
+
+def log_depths(scores: Array, labelled: Marks) -> Array:
+    """For each labelled row, the logarithm of the share of unlabeled rows that score at least as high.
+
+    Under random labelling this is known of all positives, without a prior. The logarithm weighs the top of the list:
+    from the first 2 % to the first 1 % counts as much as from 20 % to 10 %.
+    """
+    unlabeled = np.sort(scores[~labelled])
+    above = len(unlabeled) - np.searchsorted(unlabeled, scores[labelled], side="left")
+    return np.asarray(np.log((above + 1) / (len(unlabeled) + 1)))
+
+
+def best_of(depths: dict[str, Array]) -> str:
+    """RULE."""
+    return min(depths, key=lambda method: float(depths[method].mean()))
+
+
+def _error(difference: Array) -> float:
+    """The standard error of a mean difference."""
+    return float(difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def _compared(method: str, depth: Array, best: Array, seconds: float) -> Compared:
+    difference = depth - best
+    middle, margin = float(difference.mean()), 1.96 * _error(difference)
+    return {
+        "method": method,
+        "depth": float(np.exp(depth.mean())),
+        "ratio": float(np.exp(middle)),
+        "interval": [float(np.exp(middle - margin)), float(np.exp(middle + margin))],
+        "seconds": seconds,
+    }
+
+
+def _why(best: str, compared: Sequence[Compared]) -> str:
+    """The choice in words."""
+    chosen = next(item for item in compared if item["method"] == best)
+    others = [item for item in compared if item is not chosen]
+    text = (
+        f"{best} was chosen: its held-out ranking has the known positives in the first {chosen['depth']:.1%} of the "
+        "unlabeled rows (geometric mean)."
+    )
+    for item in others:
+        low, high = item["interval"]
+        text += f" {item['method']}: {item['depth']:.1%}, {item['ratio']:.2f} times as deep ({low:.2f} to {high:.2f})."
+    return text + " No share of positives plays a part in this comparison."
