@@ -342,10 +342,13 @@ class BaggingPUClassifier(TablePUClassifier):
             n_more = max(self.oob_rows - n_p, min(n_u, 1000))
             scored = np.concatenate([scored[:n_p], n_p + np.sort(rng.choice(n_u, min(n_more, n_u), replace=False))])
         X_scored = X if len(scored) == len(positive) else X[scored]
+        X_scored = X_scored if held_out else X_scored[:1]
         fitted = Parallel(self.n_jobs, prefer="threads")(
             delayed(self._fit_bag)(X, positive, rows, X_scored, seed) for rows, seed in bags
         )
         self.estimators_ = [model for model, _ in fitted]
+        if not held_out:
+            return None
         total, count = np.zeros(len(scored)), np.zeros(len(scored))
         for (rows, _), (_, votes) in zip(bags, fitted, strict=True):
             outside = np.ones(len(positive), dtype=bool)

@@ -12,7 +12,7 @@ from pulab.errors import InputError, PulabWarning
 from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
-from pulab.tables._crossfit import AUTO, FOLDS, Choice, CrossFit, OnStep, Views
+from pulab.tables._crossfit import FOLDS, Choice, CrossFit, OnStep, Views, auto
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._summary import summarise
@@ -122,7 +122,7 @@ def fit_table(
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
-            choice = cross_fit.choose(AUTO if asked == "auto" else methods)
+            choice = cross_fit.choose(auto() if asked == "auto" else methods)
         held_out = cross_fit.held_out(choice.method)
         on_step("fitting to all rows", FOLDS, FOLDS + 1)
         classifier = cross_fit.fit_to_all(choice.method)
