@@ -12,13 +12,11 @@ import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 from _common import report
 
-import pulab
 from pulab.priors import estimate_prior
 from pulab.tables import fit_table
 
@@ -67,7 +65,6 @@ def main(shape: str) -> None:
         method = fit_table(frame, "s").summary["method"]["key"]
     report(
         "first-answer",
-        version=Path(pulab.__file__).parents[2].name,
         shape=shape,
         rows=frame.height,
         chosen=method,
