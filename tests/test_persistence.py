@@ -13,7 +13,7 @@ import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
-from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUClassifier
+from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier, NNPUClassifier
 from pulab.errors import InputError, ModelFileError, PulabWarning
 from pulab.methods import METHODS, Method
 from pulab.persistence import _canonical, _checksum, check_lightgbm, load_model, save_model
@@ -43,6 +43,14 @@ def test_every_method_comes_back_as_it_was(key: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict(BLOBS.X), model.predict(BLOBS.X))
     assert {n for n in vars(model) if n.endswith("_")} == {n for n in vars(loaded) if n.endswith("_")}
     assert save_model(loaded, tmp_path / "again")  # a loaded model can be saved
+
+
+def test_boosting_without_its_extra_comes_back(tmp_path: Path) -> None:
+    model = BoostingPUClassifier(backend="scikit-learn", prior=0.4, n_estimators=10, random_state=0).fit(
+        BLOBS.X, BLOBS.s
+    )
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X))
 
 
 def test_labels_that_are_words_and_other_learners(tmp_path: Path) -> None:

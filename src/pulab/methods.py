@@ -17,6 +17,7 @@ class Method:
     summary: str
     reference: str
     needs_prior: bool = True  # False: the constructor may have no parameter `prior`, so never pass it
+    ranks_without_prior: bool = False  # the prior only turns its scores into probabilities
     needs_negatives: bool = False  # fit also needs X_negative
     learns_from_truth: bool = False  # y is the truth, not PU labels
     is_network: bool = True
@@ -73,6 +74,7 @@ METHODS = {
         "pulab.estimators._classical.ElkanNotoClassifier",
         "the chance of being labelled, divided by the label frequency; any classifier",
         "Elkan and Noto 2008, KDD",
+        ranks_without_prior=True,
         is_network=False,
     ),
     "bagging": Method(
@@ -85,6 +87,13 @@ METHODS = {
         "pulab.estimators._classical.TwoStepPUClassifier",
         "spies find reliable negatives, then any classifier",
         "Liu et al. 2002, ICML",
+        is_network=False,
+    ),
+    "boosting": Method(
+        "pulab.estimators._boosting.BoostingPUClassifier",
+        "boosted trees of labelled against unlabeled rows, cut by the prior",
+        "Elkan and Noto 2008, KDD",
+        ranks_without_prior=True,
         is_network=False,
     ),
     "nnpu-boosting": Method(

@@ -47,11 +47,12 @@ class Prior(TypedDict):
 
 
 class Compared(TypedDict):
-    """A method that `auto` compared, with its held-out PU risk."""
+    """A method that was compared, by how far down its held-out ranking the labelled rows stand."""
 
     method: str
-    risk: float
-    interval: Interval
+    depth: float  # geometric mean of the shares of U that score at least as high as a labelled row
+    ratio: float  # of the depth to that of the chosen method
+    interval: Interval  # of the ratio
     seconds: float
 
 

@@ -6,13 +6,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from pulab import BaggingPUClassifier, ElkanNotoClassifier, NNPUBoostingClassifier, PulabWarning, TwoStepPUClassifier
+from pulab import (
+    BaggingPUClassifier,
+    BoostingPUClassifier,
+    ElkanNotoClassifier,
+    NNPUBoostingClassifier,
+    PulabWarning,
+    TwoStepPUClassifier,
+)
 from pulab.errors import InputError
 from pulab.estimators._boosting import NNPUGradients
 from pulab.methods import METHODS
@@ -21,6 +29,8 @@ from tests.conftest import Blobs
 SCENARIOS = ("case-control", "single-sample")
 KEYS = [key for key, method in METHODS.items() if not method.is_network]
 MADE: dict[str, Any] = {key: METHODS[key].load()(prior=0.4, random_state=0) for key in KEYS}
+for backend in ("scikit-learn", "xgboost"):
+    MADE[f"boosting, {backend}"] = BoostingPUClassifier(backend=backend, prior=0.4, random_state=0)
 MADE["nnpu-boosting, xgboost"] = NNPUBoostingClassifier(backend="xgboost", prior=0.4, random_state=0)
 MADE["elkan-noto, weights"] = ElkanNotoClassifier(form="weights", prior=0.4, random_state=0)
 
@@ -94,7 +104,7 @@ BASES = [GaussianNB(), make_pipeline(StandardScaler(), LogisticRegression()), Li
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
-@pytest.mark.parametrize("key", [key for key in MADE if not key.startswith("nnpu-boosting")])
+@pytest.mark.parametrize("key", [key for key in MADE if "boosting" not in key])
 def test_any_classifier_underneath(key: str, base: Any) -> None:
     data, unseen = Blobs("case-control"), Blobs("case-control", seed=1)
     clf = made(key, estimator=base).fit(data.X, data.s)
@@ -257,10 +267,42 @@ def test_bagging_calibrates_on_the_population_where_only_a_part_is_scored() -> N
     assert abs(means[0] - means[1]) < 0.02
 
 
-def test_boosting_takes_gaps() -> None:
+@pytest.mark.parametrize("key", [key for key in MADE if "boosting" in key])
+def test_boosting_takes_gaps(key: str) -> None:
     data, unseen = Blobs("case-control"), Blobs("case-control", seed=1)
     gaps = np.where(np.random.default_rng(0).random(data.X.shape) < 0.1, np.nan, data.X)
-    clf = NNPUBoostingClassifier(prior=0.4, random_state=0).fit(gaps, data.s)
+    clf = made(key).fit(gaps, data.s)
     assert clf.score(unseen.X, unseen.y_true) > 0.9
+
+
+def test_elkan_noto_takes_no_gaps() -> None:
+    data = Blobs("case-control")
+    gaps = np.where(np.random.default_rng(0).random(data.X.shape) < 0.1, np.nan, data.X)
     with pytest.raises(InputError, match="contains NaN"):
         ElkanNotoClassifier(prior=0.4).fit(gaps, data.s)
+
+
+@pytest.mark.parametrize("key", MADE)
+def test_a_ranking_alone_is_calibrated_by_scores_from_elsewhere(key: str) -> None:
+    """It costs no folds, ranks like the whole fit, and has probabilities once it is given held-out scores."""
+    data = Blobs("single-sample")
+    whole = made(key, scenario="single-sample").fit(data.X, data.s)
+    clf = made(key, scenario="single-sample").fit_ranking(data.X, data.s)
+    if "nnpu" not in key:  # which needs held-out rows to choose the number of its trees
+        assert np.allclose(clf.raw_scores(data.X), whole.raw_scores(data.X))
+    with pytest.raises(NotFittedError):
+        clf.predict_proba(data.X)
+    scores = whole.raw_scores(data.X) if "bagging" in key else whole.scores_
+    probability = clf.calibrate(scores, data.s).predict_proba(data.X)[:, 1]
+    assert probability.mean() == pytest.approx(0.4, abs=0.05)
+    order = np.argsort(clf.raw_scores(data.X), kind="stable")
+    assert (np.diff(probability[order]) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("method", [BoostingPUClassifier, NNPUBoostingClassifier])
+def test_a_backend_that_is_missing_is_said(method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Blobs("case-control")
+    monkeypatch.setattr("pulab.estimators._boosting.backends", lambda: [])
+    with pytest.raises(InputError, match=r"needs xgboost. Run: pip install 'pulab\[boost\]'"):
+        method(backend="xgboost", prior=0.4).fit(data.X, data.s)
+    assert BoostingPUClassifier(prior=0.4).fit(data.X, data.s).backend_ == "scikit-learn"

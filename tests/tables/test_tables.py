@@ -17,6 +17,7 @@ from pulab.persistence import load_model
 from pulab.summary import check_summary
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
+from pulab.tables._crossfit import best_of, log_depths
 from pulab.tables._evaluate import _share_found, stability
 from pulab.tables._model import REASONS, RESULTS
 
@@ -160,20 +161,51 @@ def test_another_schema_is_one_line(customers: Customers, model: TableModel, tmp
         model.score(tmp_path / "other.parquet")
 
 
-def test_auto_chooses_by_held_out_risk_and_says_why() -> None:
+def test_auto_chooses_by_the_ranking_of_held_out_rows_and_says_why() -> None:
     customers = Customers(400)
     steps: list[str] = []
     model = fit_table(customers.frame, "churned", prior=0.3, on_step=lambda text, done, total: steps.append(text))
     assert check_summary(model.summary) == model.summary
     chosen = model.summary["method"]
-    risks = {item["method"]: item["risk"] for item in chosen["compared"]}
-    assert set(risks) == {"nnpu-boosting", "elkan-noto", "joint"}
-    metrics = {item["name"]: item["value"] for item in model.summary["metrics"]}
-    assert risks[chosen["key"]] == pytest.approx(1 - metrics["accuracy"], abs=1e-4)
-    assert f"auto chose {chosen['key']}" in chosen["why"]
-    assert any("joint: fit 5 of 5" in text for text in steps)
+    compared = {item["method"]: item for item in chosen["compared"]}
+    assert list(compared) == ["boosting", "elkan-noto", "nnpu-boosting"]
+    assert compared[chosen["key"]]["ratio"] == 1
+    assert f"{chosen['key']} was chosen" in chosen["why"]
+    assert any("nnpu-boosting: fit 5 of 5" in text for text in steps)
     truth = (model.score(customers.frame)["decision"].to_numpy() != customers.y).mean()
     assert truth < 0.2
+
+
+def test_depth_is_the_share_of_unlabeled_rows_that_rank_as_high() -> None:
+    scores = np.array([9.0, 5.0, 1.0, 8.0, 5.0, 4.0, 3.0, 2.0, 2.0])
+    labelled = np.array([True, True, True, False, False, False, False, False, False])
+    above = np.array([0, 2, 6])  # a tie counts as higher; the row itself is counted, so that the logarithm exists
+    assert np.allclose(np.exp(log_depths(scores, labelled)), (above + 1) / 7)
+
+
+def test_the_first_method_stays_unless_another_is_better_by_a_standard_error() -> None:
+    rng = np.random.default_rng(0)
+    first = -rng.exponential(size=100)
+    noise = rng.normal(size=100)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)  # the standard error of its mean is a tenth
+    for lead, best in ((-0.2, "first"), (0.0, "first"), (0.09, "first"), (0.11, "other")):
+        assert best_of({"first": first, "other": first - lead + noise, "last": first + 1}) == best
+    assert best_of({"first": first}) == "first"
+
+
+def test_the_prior_does_not_decide_the_method() -> None:
+    """Nor does it change the ranking of a method that learns labelled against unlabeled rows."""
+    frame = Customers(400).frame
+    shared: dict[str, Any] = {"id": "customer", "method": ["elkan-noto", "boosting"]}
+    models = [fit_table(frame, "churned", prior=prior, **shared) for prior in (0.2, 0.6)]
+    depths = [[item["depth"] for item in model.summary["method"]["compared"]] for model in models]
+    assert depths[0] == depths[1]
+    assert models[0].summary["method"]["asked"] == "elkan-noto, boosting"
+    assert models[0].candidates["customer"].to_list() == models[1].candidates["customer"].to_list()
+    with pytest.raises(InputError, match="at least one method"):
+        fit_table(frame, "churned", method=[])
+    with pytest.raises(InputError, match="method must be one of"):
+        fit_table(frame, "churned", method=["auto", "boosting"])
 
 
 class NeedsNoPrior(ClassifierMixin, BaseEstimator):
@@ -193,8 +225,9 @@ class NeedsNoPrior(ClassifierMixin, BaseEstimator):
 def test_a_method_that_needs_no_prior_is_never_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{__name__}.NeedsNoPrior"
     monkeypatch.setitem(METHODS, "free", Method(path, "", "", needs_prior=False, is_network=False))
-    monkeypatch.setattr("pulab.tables._crossfit.AUTO", ("elkan-noto", "free"))
-    summary = fit_table(Customers(200).frame.select("age", "spent", "churned"), "churned", prior=0.3).summary
+    monkeypatch.setattr("pulab.tables._fit.USABLE", ("elkan-noto", "free"))
+    frame = Customers(200).frame.select("age", "spent", "churned")
+    summary = fit_table(frame, "churned", method=["elkan-noto", "free"], prior=0.3).summary
     assert [item["method"] for item in summary["method"]["compared"]] == ["elkan-noto", "free"]
     assert not any("prior" in text for text in summary["warnings"])
 

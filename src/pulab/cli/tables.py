@@ -47,8 +47,11 @@ def fit(
     positive: Positive = None,
     drop: Drop = None,
     method: Annotated[
-        str, typer.Option(help=f"auto, or a key from `pulab methods` except {EXCEPT}, which need negatives.")
-    ] = "auto",
+        list[str],
+        typer.Option(
+            help=f"auto, or a key from `pulab methods` except {EXCEPT}, which need negatives. Repeated: the best."
+        ),
+    ] = ["auto"],  # noqa: B006
     prior: Annotated[
         str, typer.Option(help="The share of positives, such as 0.3, a range, such as 0.02:0.06, or the word estimate.")
     ] = "estimate",

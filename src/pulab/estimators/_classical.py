@@ -58,14 +58,14 @@ class TablePUClassifier(PUClassifier):
     _docs = SHARED_DOCS
 
     @abstractmethod
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
         """Fit to rows, the labelled ones first. Return the score of each row by models that have not seen it.
 
-        NaN for a row that every model has seen.
+        NaN for a row that every model has seen. If no held-out scores are wanted, None saves the time that they take.
         """
 
     def _score(self, X: Any) -> Array:
-        """Scores of other rows, on the same scale."""
+        """Scores of checked rows, on the same scale."""
         return logits_of(self.model_, X)
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -78,6 +78,34 @@ class TablePUClassifier(PUClassifier):
             1 for a known positive, 0 for an unlabeled row. Also accepted: booleans, {1, -1}, a value and NaN or None,
             any two classes (the one that sorts last is positive).
         """
+        scores, positive, rng = self._fit(X, y, held_out=True)
+        assert scores is not None
+        self.scores_ = scores
+        self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(*_of_the_population(scores, positive, rng))
+        return self
+
+    def fit_ranking(self, X: Any, y: Any) -> Self:
+        """Learn what ranks rows, without the held-out scores that probabilities need: most methods are fitted once.
+
+        Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`.
+        """
+        self._fit(X, y, held_out=False)
+        return self
+
+    def calibrate(self, scores: Array, y: Any) -> Self:
+        """Turn scores into probabilities by raw scores of rows that other models of this kind have not seen."""
+        positive = check_labels(y, len(scores)).positive
+        self.scores_ = scores
+        self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(scores, positive)
+        return self
+
+    def raw_scores(self, X: Any) -> Array:
+        """Scores before calibration: they rank rows, and do not depend on the calibration."""
+        check_is_fitted(self, "prior_")
+        return self._score(self._rows(X, reset=False))
+
+    def _fit(self, X: Any, y: Any, held_out: bool) -> tuple[Array | None, Marks, np.random.Generator]:
+        """Fit to P and U. Returns held-out scores if wanted, and which rows are labelled, in the order of X."""
         check_choice("scenario", self.scenario, SCENARIOS)
         X = self._rows(X, reset=True)
         labels = check_labels(y, X.shape[0])
@@ -89,11 +117,12 @@ class TablePUClassifier(PUClassifier):
         with threads_for(X.shape[0] * X.shape[1]):
             prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
             self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
-            scores = self._learn(X, positive, rng)
-        self.calibrator_ = PUCalibrator(prior, self.scenario).fit(*_of_the_population(scores, positive, rng))
-        self.scores_ = np.empty(len(scores))
-        self.scores_[order] = scores
-        return self
+            ordered = self._learn(X, positive, rng, held_out)
+        if ordered is None:
+            return None, labels.positive, rng
+        scores = np.empty(len(ordered))
+        scores[order] = ordered
+        return scores, labels.positive, rng
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, in the order of ``classes_``."""
@@ -165,12 +194,17 @@ def folds(positive: Marks, rng: np.random.Generator) -> Iterator[tuple[Any, Any]
     yield from PUStratifiedKFold(n_splits, random_state=int(rng.integers(2**31))).split(positive, positive)
 
 
-def _out_of_fold(fit: Callable[[Any], Any], X: Any, positive: Marks, rng: np.random.Generator) -> Array:
-    """Logits of each row by a classifier that was fitted to the rows of the other folds."""
+def out_of_fold(scores_of: Callable[[Any, Any], Array], positive: Marks, rng: np.random.Generator) -> Array:
+    """Scores of each row by a model of the other folds: ``scores_of(train, test)`` fits it and scores the test rows."""
     scores = np.empty(len(positive))
     for train, test in folds(positive, rng):
-        scores[test] = logits_of(fit(train), X[test])
+        scores[test] = scores_of(train, test)
     return scores
+
+
+def _out_of_fold(fit: Callable[[Any], Any], X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    """Logits of each row by a classifier that was fitted to the rows of the other folds."""
+    return out_of_fold(lambda train, test: logits_of(fit(train), X[test]), positive, rng)
 
 
 class ElkanNotoClassifier(TablePUClassifier):
@@ -214,17 +248,22 @@ class ElkanNotoClassifier(TablePUClassifier):
     estimator: Any = field(default=None, kw_only=False)
     form: str = "scale"
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
         check_choice("form", self.form, ("scale", "weights"))
-        labelled = _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows]), X, positive, rng)
         if self.form == "scale":
             self.model_ = self._fitted(X, positive)
+            if not held_out:
+                return None
+        labelled = _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows]), X, positive, rng)
+        if self.form == "scale":
             return labelled
         n_p, n_u = positive.sum(), (~positive).sum()
         c = n_p / (self.prior_ * len(positive) if self.scenario == "single-sample" else n_p + self.prior_ * n_u)
         c = min(c, 1.0)  # by chance a sample may hold more labelled rows than the prior allows
         weight = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(labelled), 0, 1))
         self.model_ = self._fitted(X, positive, weight)
+        if not held_out:
+            return None
         return _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows], weight[rows]), X, positive, rng)
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
@@ -286,7 +325,7 @@ class BaggingPUClassifier(TablePUClassifier):
     oob_rows: int | None = 20_000
     n_jobs: int | None = -1
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
         for name in ("max_samples", "oob_rows"):
             if getattr(self, name) is not None:
@@ -303,10 +342,13 @@ class BaggingPUClassifier(TablePUClassifier):
             n_more = max(self.oob_rows - n_p, min(n_u, 1000))
             scored = np.concatenate([scored[:n_p], n_p + np.sort(rng.choice(n_u, min(n_more, n_u), replace=False))])
         X_scored = X if len(scored) == len(positive) else X[scored]
+        X_scored = X_scored if held_out else X_scored[:1]
         fitted = Parallel(self.n_jobs, prefer="threads")(
             delayed(self._fit_bag)(X, positive, rows, X_scored, seed) for rows, seed in bags
         )
         self.estimators_ = [model for model, _ in fitted]
+        if not held_out:
+            return None
         total, count = np.zeros(len(scored)), np.zeros(len(scored))
         for (rows, _), (_, votes) in zip(bags, fitted, strict=True):
             outside = np.ones(len(positive), dtype=bool)
@@ -384,12 +426,13 @@ class TwoStepPUClassifier(TablePUClassifier):
     spy_fraction: float = 0.15
     tolerance: float = 0.05
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator) -> Array:
+    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
         check_number("spy_fraction", self.spy_fraction, low=0, high=1, ends="()")
         check_number("tolerance", self.tolerance, low=0, high=1, ends="[)")
-        scores = _out_of_fold(lambda rows: self._two_steps(X[rows], positive[rows], rng)[0], X, positive, rng)
         self.model_, self.n_reliable_negatives_ = self._two_steps(X, positive, rng)
-        return scores
+        if not held_out:
+            return None
+        return _out_of_fold(lambda rows: self._two_steps(X[rows], positive[rows], rng)[0], X, positive, rng)
 
     def _two_steps(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:
         labelled, unlabeled = np.flatnonzero(positive), np.flatnonzero(~positive)

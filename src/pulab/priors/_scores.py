@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from pulab._threads import threads_for
 from pulab._validation import Index
 from pulab.errors import InputError
 from pulab.metrics import Array, separation
@@ -38,6 +39,22 @@ def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: 
             f"estimating the prior needs at least two labelled and two unlabeled rows that differ, got "
             f"{labelled.sum()} and {(~labelled).sum()} rows. Pass prior=… instead."
         )
+    with threads_for(min(len(labelled), FIT_ROWS) * table.shape[1]):
+        totals = _totals(table, labelled, group, n_splits, rng)
+    if "trees" in totals:
+        totals["kernel and trees"] = _standardised(totals["kernel"]) + _standardised(totals["trees"])
+    separations = {name: separation(g[labelled], g[~labelled]) for name, g in totals.items()}
+    # The largest of several noisy figures is too large, which makes the share too small. The scores of the logistic
+    # model are also smoother. So the others must be better by half a standard error.
+    plain = separations["logistic"]
+    margin = 0.5 * math.sqrt(plain * (1 - plain) / labelled.sum())
+    best = max(separations, key=lambda name: separations[name] + (margin if name == "logistic" else 0))
+    details |= {"scores": best, "separation": separations}
+    return totals[best]
+
+
+def _totals(table: Any, labelled: Marks, group: Index, n_splits: int, rng: np.random.Generator) -> dict[str, Array]:
+    """For each kind of model, the sum of its held-out scores over the divisions into folds."""
     repeats = REPEATS if len(labelled) <= FIT_ROWS else 1
     totals: dict[str, Array] = {}
     for _ in range(repeats):
@@ -52,16 +69,7 @@ def out_of_fold(table: Any, labelled: Marks, rng: np.random.Generator, details: 
                     model.fit(table[part], labelled[part])
                 scores[test] = _logits(model, table[test])
             totals[name] = totals.get(name, 0) + _standardised(scores)
-    if "trees" in totals:
-        totals["kernel and trees"] = _standardised(totals["kernel"]) + _standardised(totals["trees"])
-    separations = {name: separation(g[labelled], g[~labelled]) for name, g in totals.items()}
-    # The largest of several noisy figures is too large, which makes the share too small. The scores of the logistic
-    # model are also smoother. So the others must be better by half a standard error.
-    plain = separations["logistic"]
-    margin = 0.5 * math.sqrt(plain * (1 - plain) / labelled.sum())
-    best = max(separations, key=lambda name: separations[name] + (margin if name == "logistic" else 0))
-    details |= {"scores": best, "separation": separations}
-    return totals[best]
+    return totals
 
 
 def _models(table: Any, n_trees: int, seed: int) -> dict[str, Any]:

@@ -1,30 +1,37 @@
 """Cross-fitting: models of a table's rows in folds, for one method or for several to choose from."""
 
+import math
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.calibration import PUCalibrator
+from pulab.errors import PulabWarning
 from pulab.estimators._boosting import backends
+from pulab.estimators._classical import TablePUClassifier
 from pulab.methods import METHODS
-from pulab.metrics import Array, estimate
-from pulab.model_selection import PUStratifiedKFold, logits_of
-from pulab.priors import PriorEstimate
+from pulab.metrics import Array
+from pulab.model_selection import PUStratifiedKFold
+from pulab.priors import PriorEstimate, estimate_prior
 from pulab.summary import Compared
 from pulab.tables._features import Features, Single
-from pulab.tables._model import takes_gaps
+from pulab.tables._model import raw_scores, takes_gaps
 
 Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
 OnStep = Callable[[str, int, int], None]  # the current step, the number of fits done, and their total
 
-AUTO = ("nnpu-boosting", "elkan-noto", "joint")  # the methods that `auto` compares
-COMPARED_ROWS = 20_000  # the rows that `auto` compares methods on
+AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
 FOLDS = 5
+
+
+def auto() -> list[str]:
+    """The methods that `auto` compares, less one whose libraries are missing."""
+    return [method for method in AUTO if method != "nnpu-boosting" or backends()]
 
 
 class Views:
@@ -46,7 +53,7 @@ class Views:
 class HeldOut(NamedTuple):
     """Scores of rows by models that have not seen them, and these models."""
 
-    scores: Array  # NaN for rows outside the comparison
+    scores: Array
     models: list[Any]
     rows: list[Index]  # by model, the rows that it has not seen
     of_unlabeled: list[Array]  # by model, its scores of all unlabeled rows
@@ -61,81 +68,152 @@ class Choice(NamedTuple):
 
 
 class CrossFit:
-    """Fits of one table's rows with one prior."""
+    """Fits of one table's rows in folds, for any method.
+
+    ``given`` is what the caller said about the prior. Without it the prior is estimated from a ranking that needs none.
+    """
 
     def __init__(
-        self, X: Views, labelled: Marks, prior: PriorEstimate, scenario: str, seed: int, on_step: OnStep
+        self, X: Views, labelled: Marks, given: PriorEstimate | None, scenario: str, seed: int, on_step: OnStep
     ) -> None:
-        self.X, self.labelled, self.prior, self.scenario, self.seed = X, labelled, prior, scenario, seed
+        self.X, self.labelled, self.given, self.scenario, self.seed = X, labelled, given, scenario, seed
         self.on_step = on_step
-        self._done: dict[tuple[str, int], HeldOut] = {}
+        self._done: dict[str, HeldOut] = {}
+
+    @cached_property
+    def ranker(self) -> str:
+        """The better one of the methods that rank without a prior."""
+        methods = [method for method in AUTO if METHODS[method].ranks_without_prior]
+        return best_of({method: log_depths(self.held_out(method).scores, self.labelled) for method in methods})
+
+    def prior_of(self, method: str) -> PriorEstimate:
+        """What is known of the prior: given, or what the held-out ranking of a method tells."""
+        if self.given is not None:
+            return self.given
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PulabWarning)  # the summary has them
+            scores = self.held_out(method).scores
+            return estimate_prior(None, self.labelled.astype(int), scenario=self.scenario, scores=scores)
+
+    @cached_property
+    def training_prior(self) -> float:
+        """The prior for methods that cannot rank without one.
+
+        Where only a range is known, it is the geometric middle of its upper part. Rankings suffer more from a prior
+        that is too high: on 15 tables nnpu-boosting has 53.6 positives in the first hundred with the true prior, 51.6
+        with half of it, and 36.8 with three times as much.
+        """
+        prior = self.prior_of(self.ranker)
+        low, high = prior.interval
+        return math.sqrt(max(low, high / 10) * high) if prior.value is None else prior.value
 
     def fit(self, method: str, rows: Index) -> Any:
-        """The classifier of a method, fitted to these rows."""
+        """The classifier of a method, fitted to these rows. A method for tables is not calibrated yet."""
         settings: dict[str, Any] = {"scenario": self.scenario, "random_state": self.seed}
-        if METHODS[method].needs_prior:
-            settings["prior"] = self.prior.prior
-        return METHODS[method].load()(**settings).fit(self.X.of(method)[rows], self.labelled[rows].astype(int))
+        if METHODS[method].ranks_without_prior:
+            settings["prior"] = (1 + self.labelled.mean()) / 2  # any prior that is possible
+        elif METHODS[method].needs_prior:
+            settings["prior"] = self.training_prior
+        classifier = METHODS[method].load()(**settings)
+        learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
+        return learn(self.X.of(method)[rows], self.labelled[rows].astype(int))
 
-    def held_out(self, method: str, rows: Index | None = None) -> HeldOut:
-        """Scores of rows (by default, all) by models that have not seen them. P and U are split alike."""
-        rows = np.arange(len(self.labelled)) if rows is None else rows
-        if (method, len(rows)) in self._done:
-            return self._done[method, len(rows)]
-        marks = self.labelled[rows]
+    def fit_to_all(self, method: str) -> Any:
+        """The classifier of a method, fitted to all rows. A method for tables is calibrated by its held-out scores."""
+        classifier = self.fit(method, np.arange(len(self.labelled)))
+        if METHODS[method].ranks_without_prior:
+            prior = self.prior_of(method).prior
+            classifier.set_params(prior=prior)
+            classifier.prior_ = prior
+        if isinstance(classifier, TablePUClassifier):
+            classifier.calibrate(self.held_out(method).scores, self.labelled)
+        return classifier
+
+    def held_out(self, method: str) -> HeldOut:
+        """Scores of all rows by models that have not seen them. P and U are split alike."""
+        if method in self._done:
+            return self._done[method]
+        marks = self.labelled
         n_splits = int(min(FOLDS, marks.sum(), (~marks).sum()))
-        held_out = HeldOut(np.full(len(self.labelled), np.nan), [], [], [])
-        X = self.X.of(method)[rows]
+        held_out = HeldOut(np.empty(len(marks)), [], [], [])
+        X = self.X.of(method)
         for i, (train, test) in enumerate(PUStratifiedKFold(n_splits, random_state=self.seed).split(marks, marks)):
             self.on_step(f"{method}: fit {i + 1} of {n_splits}, the rest held out", i, n_splits)
-            held_out.models.append(self.fit(method, rows[train]))
-            scores = logits_of(held_out.models[-1], X)
-            held_out.scores[rows[test]] = scores[test]
-            held_out.rows.append(rows[test])
+            held_out.models.append(self.fit(method, train))
+            scores = raw_scores(held_out.models[-1], X)
+            held_out.scores[test] = scores[test]
+            held_out.rows.append(test)
             held_out.of_unlabeled.append(scores[~marks])
-        self._done[method, len(rows)] = held_out
+        self._done[method] = held_out
         return held_out
 
-    def choose(self) -> Choice:
-        """The method with the lowest PU 0-1 risk on held-out rows, and why."""
-        rows = self._compared_rows()
-        marks = self.labelled[rows]
-        compared: list[Compared] = []
-        risks: list[float] = []  # an estimate may be below zero, which the summary shows as zero
-        for method in AUTO:
-            if method == "nnpu-boosting" and not backends():
-                continue
+    def choose(self, methods: Sequence[str]) -> Choice:
+        """The method that ranks held-out labelled rows highest, and why. The comparison needs no prior."""
+        depths: dict[str, Array] = {}
+        seconds: dict[str, float] = {}
+        for method in methods:
             start = time.perf_counter()
-            scores = self.held_out(method, rows).scores[rows]
-            decisions = PUCalibrator(self.prior.prior, self.scenario).fit(scores, marks)(scores) > 0.5
-            population: dict[str, Any] = {"prior": self.prior.prior, "scenario": self.scenario}
-            risk = estimate("zero_one_risk", marks, decisions, **population, n_bootstrap=100)
-            risks.append(risk.value)
-            compared.append(
-                {
-                    "method": method,
-                    "risk": max(0.0, risk.value),
-                    "interval": np.clip(risk.interval or (0, 1), 0, 1).tolist(),
-                    "seconds": time.perf_counter() - start,
-                }
-            )
-        best = compared[int(np.argmin(risks))]
-        others = ", ".join(f"{item['method']} {item['risk']:.3f}" for item in compared if item is not best)
-        size = "" if len(rows) == len(self.labelled) else f" of {len(rows):,} rows"
-        low, high = best["interval"]
-        why = (
-            f"auto chose {best['method']}: in folds{size} it has the lowest held-out PU risk (estimated share of wrong "
-            f"decisions), {best['risk']:.3f}, between {low:.3f} and {high:.3f}. The lowest of {len(compared)} such "
-            f"estimates tends to be too low. The others: {others}."
-        )
-        return Choice(best["method"], why, compared)
+            depths[method] = log_depths(self.held_out(method).scores, self.labelled)
+            seconds[method] = time.perf_counter() - start
+            depth = float(np.exp(depths[method].mean()))
+            self.on_step(f"{method}: it ranks known positives in the first {depth:.1%}", len(depths), len(methods))
+        best = best_of(depths)
+        compared = [_compared(method, depths[method], depths[best], seconds[method]) for method in depths]
+        return Choice(best, _why(best, compared), compared)
 
-    def _compared_rows(self) -> Index:
-        """All rows, or a sample on which all methods together take a minute or two."""
-        n = len(self.labelled)
-        if n <= COMPARED_ROWS:
-            return np.arange(n)
-        rng = np.random.default_rng(self.seed)
-        parts = [np.flatnonzero(marks) for marks in (self.labelled, ~self.labelled)]
-        drawn = [rng.choice(part, max(2, round(COMPARED_ROWS / n * len(part))), replace=False) for part in parts]
-        return np.sort(np.concatenate(drawn))
+
+def log_depths(scores: Array, labelled: Marks) -> Array:
+    """For each labelled row, the logarithm of the share of unlabeled rows that score at least as high.
+
+    Under random labelling this is known of all positives, without a prior. The logarithm weighs the top of the list:
+    from the first 2 % to the first 1 % counts as much as from 20 % to 10 %.
+    """
+    unlabeled = np.sort(scores[~labelled])
+    above = len(unlabeled) - np.searchsorted(unlabeled, scores[labelled], side="left")
+    return np.asarray(np.log((above + 1) / (len(unlabeled) + 1)))
+
+
+def best_of(depths: dict[str, Array]) -> str:
+    """The method with the lowest mean depth; the first one, unless the lowest is better by more than a standard error.
+
+    On 25 tables with 40 to 1,000 labelled rows (38 draws of labels) this rule found 2.2 ± 0.7 more positives in the
+    first hundred than boosting alone, and in no draw fewer. The plain minimum found 1.5 ± 0.8 more, and up to 11 fewer.
+    The AUC of P against U and the recall at 1, 5 or 10 % were worse judges.
+    """
+    first, best = next(iter(depths)), min(depths, key=lambda method: float(depths[method].mean()))
+    difference = depths[first] - depths[best]
+    return best if float(difference.mean()) > _error(difference) else first
+
+
+def _error(difference: Array) -> float:
+    """The standard error of a mean difference."""
+    return float(difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def _compared(method: str, depth: Array, best: Array, seconds: float) -> Compared:
+    difference = depth - best
+    middle, margin = float(difference.mean()), 1.96 * _error(difference)
+    return {
+        "method": method,
+        "depth": float(np.exp(depth.mean())),
+        "ratio": float(np.exp(middle)),
+        "interval": [float(np.exp(middle - margin)), float(np.exp(middle + margin))],
+        "seconds": seconds,
+    }
+
+
+def _why(best: str, compared: Sequence[Compared]) -> str:
+    """The choice in words."""
+    chosen = next(item for item in compared if item["method"] == best)
+    text = (
+        f"{best} was chosen: when known positives are held out, it ranks them in the first {chosen['depth']:.1%} of "
+        "the unlabeled rows (geometric mean)."
+    )
+    for item in compared:
+        if item is not chosen:
+            low, high = item["interval"]
+            ratio = f"{item['ratio']:.2f} times as deep ({low:.2f} to {high:.2f})"
+            text += f" {item['method']}: in the first {item['depth']:.1%}, {ratio}."
+    if min(item["ratio"] for item in compared) < 1:
+        text += f" {best} is kept because the lead of the other is below one standard error."
+    return text

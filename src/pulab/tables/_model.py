@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from pulab._validation import check_number
 from pulab.errors import InputError
+from pulab.estimators._classical import TablePUClassifier
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
 from pulab.summary import Summary, check_summary
@@ -35,9 +36,14 @@ def takes_gaps(classifier: Any) -> bool:
     return bool(get_tags(classifier).input_tags.allow_nan)
 
 
+def raw_scores(classifier: Any, X: Any) -> NDArray[np.float64]:
+    """The scores that a classifier ranks rows by: before its own calibration, if it has one."""
+    return classifier.raw_scores(X) if isinstance(classifier, TablePUClassifier) else logits_of(classifier, X)
+
+
 def scores_of(classifier: Any, features: Features, numbers: Single) -> NDArray[np.float64]:
     """The classifier's scores of rows, whose missing numbers are filled in if it cannot take them."""
-    return logits_of(classifier, numbers if takes_gaps(classifier) else features.filled(numbers))
+    return raw_scores(classifier, numbers if takes_gaps(classifier) else features.filled(numbers))
 
 
 @dataclass(frozen=True, repr=False)
