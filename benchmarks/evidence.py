@@ -21,6 +21,7 @@ import _real_tables as tables
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from _evidence_page import bounded, covered
 from sklearn import metrics as true_metrics
 from sklearn.model_selection import StratifiedKFold
 
@@ -106,7 +107,7 @@ def true_figures(decided: Marks, score: Array, truth: Marks) -> dict[str, float]
 
 
 def probability_claims(candidates: pl.DataFrame, truth: Marks) -> list[Claim]:
-    """The mean stated probability of groups of candidates beside their true share."""
+    """The mean stated probability of groups of candidates beside their true share, and how far chance moves it."""
     stated = candidates["probability_unlabeled"] if "probability_unlabeled" in candidates.columns else None
     ranges = [name for name in ("probability_low", "probability_high") if name in candidates.columns]
     hits = truth[candidates["row"].to_numpy() - 1]
@@ -116,7 +117,11 @@ def probability_claims(candidates: pl.DataFrame, truth: Marks) -> list[Claim]:
             rows = slice(first, last)
             low, high = (candidates[name][rows].mean() for name in ranges) if len(ranges) == 2 else (None, None)
             value = None if stated is None else stated[rows].mean()
-            claims.append(claim(f"probability, candidates {first + 1} to {last}", hits[rows].mean(), low, high, value))
+            n, n_hits = last - first, int(hits[rows].sum())
+            share = (n_hits + 1) / (n + 2)  # never 0 or 1, so that the chance below is never none
+            chance = 1.96 * float(np.sqrt(share * (1 - share) / n))
+            what = f"probability, candidates {first + 1} to {last}"
+            claims.append({**claim(what, n_hits / n, low, high, value), "chance": chance})
     return claims
 
 
@@ -228,16 +233,6 @@ def run(out: Path, names: list[str], draws: int, labelling: str, budget: float) 
                 f"{row['cpu_seconds']:.0f} s",
                 flush=True,
             )
-
-
-def bounded(item: Claim) -> bool:
-    """Whether an interval is stated."""
-    return item["low"] is not None and item["high"] is not None
-
-
-def covered(item: Claim) -> bool:
-    """Whether the stated interval has the truth."""
-    return bounded(item) and item["low"] - 1e-9 <= item["truth"] <= item["high"] + 1e-9
 
 
 def main() -> None:
