@@ -19,7 +19,7 @@ NAMES = {
     "lee_liu": "Lee and Liu's score",
     "f1": "F1",
 }
-ANSWERED = ", measured"  # ends the name of a figure that answers have settled
+MEASURED = "share, measured"
 
 
 def rows_of(file: str, labelling: str = "random") -> list[Row]:
@@ -100,7 +100,7 @@ def by_table(file: str) -> str:
                 name,
                 f"{own[0]['share']:.3f}",
                 stated(own, "share of positives"),
-                f"{sum(bool(row['evident']) for row in own)} of {len(own)}",
+                "–" if own[0]["evident"] is None else f"{sum(row['evident'] for row in own)} of {len(own)}",
                 stated(own, first),
                 f"{fmean(row['hits'] for row in own) / 100:.2f}",
                 f"{fmean(row['plain_hits'] for row in own) / 100:.2f}",
@@ -178,8 +178,8 @@ def after_answers() -> str:
     pairs = []
     for row in rows_of(NOW):
         by_name = {item["what"]: item for item in claims([row])}
-        if f"share{ANSWERED}" in by_name:
-            pairs.append((by_name["share of positives"], by_name[f"share{ANSWERED}"]))
+        if MEASURED in by_name:
+            pairs.append((by_name["share of positives"], by_name[MEASURED]))
     if not pairs:
         return NOT_RUN
     ratios = [(after["high"] - after["low"]) / max(start["high"] - start["low"], 1e-9) for start, after in pairs]

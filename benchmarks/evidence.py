@@ -35,6 +35,11 @@ ROWS = ROOT / "results" / "evidence"
 DEPTHS = (100, 500)  # candidates reviewed
 GROUPS = ((0, 100), (100, 300), (300, 1000))  # candidates by rank, whose mean probability is compared
 ANSWERS = 100
+MEASURED = {
+    "prior": "measured",
+    "prior_if_random": "measured, labelling random",
+    "prior_by_design": "measured, nothing assumed",
+}
 LABELLINGS = ("random", "biased", "told")  # told: biased, and the column is named to `fit_table`
 
 Array = npt.NDArray[np.float64]
@@ -153,21 +158,35 @@ def plain_scores(X: Any, labelled: Marks, seed: int) -> Array:
     return scores
 
 
-def after_review(model: Any, draw: tables.Draw, seed: int) -> list[Claim]:
-    """What the summary states after answers to rows that the tool drew; empty if this pulab has no review."""
+def after_review(model: Any, score: Array, draw: tables.Draw) -> list[Claim]:
+    """What answers to the first rows of the model's draw measure; empty if this pulab has no review."""
     if importlib.util.find_spec("pulab.review") is None:
         return []
     from pulab import review
 
-    rows = review.design(model, ANSWERS, random_state=seed)
-    answers = {row: bool(draw.truth[row]) for row in rows}
-    measured = review.measure(model, answers)
-    found = np.cumsum(draw.truth[ranking_of(model)])
-    claims = [claim("share, measured", draw.truth.mean(), measured["prior"]["low"], measured["prior"]["high"])]
+    rows = model.draw.frame["row"].to_numpy()[:ANSWERS] - 1
+    given = [(place, "yes" if draw.truth[row] else "no") for place, row in enumerate(rows)]
+    return measured_claims(review.measured(review.Answers(model.draw, given), model.summary), score, draw)
+
+
+def measured_claims(measured: dict[str, Any], score: Array, draw: tables.Draw) -> list[Claim]:
+    """Measured figures beside their truth."""
+    found = np.cumsum(draw.truth[ranking(score, draw.labelled)])
+    claims = []
+    for key, words in MEASURED.items():
+        if measured[key] is not None:
+            ends, value = (measured[key]["low"], measured[key]["high"]), measured[key]["value"]
+            claims.append(claim(f"share, {words}", draw.truth.mean(), *ends, value))
     for item in measured["review"]:
-        if item["k"] in DEPTHS:
-            what = f"precision of the first {item['k']}, measured"
-            claims.append(claim(what, found[item["k"] - 1] / item["k"], item["precision_low"], item["precision_high"]))
+        k = item["k"]
+        if k in DEPTHS:
+            for name, truth in (("precision", found[k - 1] / k), ("recall", found[k - 1] / found[-1])):
+                stated = item[f"{name}_low"], item[f"{name}_high"], item[name]
+                claims.append(claim(f"{name} of the first {k}, measured", truth, *stated))
+    for item in measured["calibration"]:
+        hits = found[item["last"] - 1] - (found[item["first"] - 2] if item["first"] > 1 else 0)
+        size = item["last"] - item["first"] + 1
+        claims.append(claim("bands of the ranking, measured", hits / size, item["low"], item["high"]))
     return claims
 
 
@@ -191,7 +210,7 @@ def measure(name: str, seed: int, labelling: str) -> dict[str, Any]:
         raise RuntimeError(f"{name}, draw {seed}: the watched scores do not rank as the candidates do")
     plain = plain_scores(seen["X"], draw.labelled, seed)
     claims = claims_of(dict(model.summary), model.candidates, score, draw)
-    claims += probability_claims(model.candidates, draw.truth) + after_review(model, draw, seed)
+    claims += probability_claims(model.candidates, draw.truth) + after_review(model, score, draw)
     return {
         "table": name,
         "seed": seed,

@@ -103,6 +103,29 @@ def test_claims_are_compared_with_the_truth_of_the_ranking(evidence: ModuleType)
     assert claims["lift of the first 500"]["truth"] == pytest.approx(560 / 500)
 
 
+def test_measured_figures_are_compared_with_the_truth_of_their_band(evidence: ModuleType) -> None:
+    """150 rows, of them 10 labelled and 60 hidden positives: rows 10 to 49 and 130 to 149 of the falling scores."""
+    number = np.arange(150)
+    draw = evidence.tables.Draw(pl.DataFrame(), (number < 50) | (number >= 130), number < 10)
+    share = {"value": 0.5, "low": 0.4, "high": 0.6}
+    depth = {"k": 100, "precision": 0.4, "recall": 0.6}
+    measured = {
+        "prior": share,
+        "prior_if_random": None,
+        "prior_by_design": share,
+        "review": [depth | {f"{name}_{end}": 0.5 for name in ("precision", "recall") for end in ("low", "high")}],
+        "calibration": [{"first": 101, "last": 140, "low": 0.4, "high": 0.6}],
+    }
+    claims = {item["what"]: item["truth"] for item in evidence.measured_claims(measured, -number.astype(float), draw)}
+    assert claims == {
+        "share, measured": pytest.approx(70 / 150),
+        "share, measured, nothing assumed": pytest.approx(70 / 150),
+        "precision of the first 100, measured": pytest.approx(0.4),
+        "recall of the first 100, measured": pytest.approx(40 / 60),
+        "bands of the ranking, measured": pytest.approx(20 / 40),
+    }
+
+
 def test_coverage_counts_what_holds(evidence: ModuleType) -> None:
     page = sys.modules["_evidence_page"]
     items = [evidence.claim("share", 0.5, low, 0.6) for low in (0.4, 0.5, 0.55)] + [
