@@ -2,6 +2,7 @@
 # make test   run the tests, on every core
 # make lint   ruff and mypy
 # make tables write the tables of README.md and docs/ anew, from results/ and the registry
+# make evidence  compare the figures of `pulab fit` with the truth on real tables (hours), write docs/evidence.md
 # make docs   build the site: build/docs/index.html
 #
 # Each makes .venv and installs into it, once; nothing else on the machine is touched.
@@ -12,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	--constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint tables docs clean
+.PHONY: demo test lint tables evidence docs clean
 
 demo: .venv/.demo
 	$(BIN)/pulab demo
@@ -27,6 +28,10 @@ lint: .venv/.dev
 
 tables: .venv/.dev
 	$(BIN)/python docs/render.py
+
+evidence: .venv/.evidence
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py run
+	$(BIN)/python benchmarks/evidence.py page
 
 # The API's pages are made anew each time, so that none outlives its module.
 docs: .venv/.docs
@@ -46,6 +51,10 @@ clean:
 
 .venv/.dev: .venv/.demo
 	$(INSTALL) --group test --group lint
+	@touch $@
+
+.venv/.evidence: .venv/.dev
+	$(INSTALL) --group evidence
 	@touch $@
 
 .venv/.docs: .venv/.dev

@@ -4,6 +4,7 @@ Run it when either has changed: python docs/render.py. A test fails if a table d
 """
 
 import re
+import runpy
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -339,6 +340,7 @@ TABLES = {
         "single-sample": partial(prior_errors, "single-sample"),
         "case-control": partial(prior_errors, "case-control"),
     },
+    "docs/evidence.md": runpy.run_path(str(ROOT / "benchmarks" / "_evidence_page.py"))["TABLES"],
     "docs/performance.md": {
         "goals": goals,
         "cost": partial(measured, "cost", COST),
