@@ -17,6 +17,7 @@ from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._crossfit import FOLDS, Choice, CrossFit, OnStep, Views
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
+from pulab.tables._review import draw_rows
 from pulab.tables._summary import summarise
 
 USABLE = tuple(key for key, method in METHODS.items() if method.learns_from_pu_alone)
@@ -123,7 +124,8 @@ def fit_table(
         calibrator = PUCalibrator(share.prior, scenario).fit(held_out.scores, data.labelled)
         request = Request(method, prior, scenario, random_state, start)
         summary, candidates = summarise(request, data, X, share, choice, held_out, classifier, calibrator)
-    return TableModel(features, classifier, calibrator, data.label, id, summary, candidates)
+        drawn = draw_rows(data, held_out.scores, share.interval[1], random_state)
+    return TableModel(features, classifier, calibrator, data.label, id, summary, candidates, drawn)
 
 
 def _prior(prior: float | str, X: Views, data: TableData, scenario: str, seed: int, on_step: OnStep) -> PriorEstimate:

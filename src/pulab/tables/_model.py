@@ -1,5 +1,6 @@
 """A model fitted to a table. It scores and ranks other tables, writes its report, and can be saved."""
 
+import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
+from pulab.review.design import Draw
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
 from pulab.tables._features import Features, Single, import_skrub
@@ -56,6 +58,8 @@ class TableModel:
         Everything that the report shows, as plain data (:class:`pulab.summary.Summary`).
     candidates : polars.DataFrame
         The unlabeled rows with the highest held-out probabilities, best first.
+    draw : Draw or None
+        The rows that `pulab review` asks about. Older models have none.
     """
 
     features: Features
@@ -65,6 +69,7 @@ class TableModel:
     id: str | None
     summary: Summary
     candidates: pl.DataFrame
+    draw: Draw | None = None
 
     def __repr__(self) -> str:
         table, prior = self.summary["table"], self.summary["prior"]
@@ -144,6 +149,7 @@ class TableModel:
             "classifier": content.pack(self.classifier),
             "calibrator": content.pack(self.calibrator),
             "summary": self.summary,
+            "draw": _pack(self.draw, content),
         }
         extra = {"report.html": self.report().encode(), "candidates.csv": flat(self.candidates).write_csv().encode()}
         return write_folder(Path(folder), document, content, extra)
@@ -164,7 +170,8 @@ class TableModel:
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
             summary = check_summary(document["summary"])
-            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates)
+            draw = _unpack(document.get("draw"), content)
+            model = cls(features, classifier, calibrator, label, document["id"], summary, candidates, draw)
             model._check()
         return model
 
@@ -202,6 +209,24 @@ def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
         return pl.read_csv(folder / "candidates.csv", infer_schema_length=None, schema_overrides=types)
     except (OSError, pl.exceptions.PolarsError):
         return pl.DataFrame()
+
+
+def _pack(draw: Draw | None, content: Content) -> list[Any] | None:
+    if draw is None:
+        return None
+    file = io.BytesIO()
+    flat(draw.frame).write_parquet(file)
+    return [content.add("parquet", file.getvalue()), *draw[1:]]
+
+
+def _unpack(packed: Any, content: Content) -> Draw | None:
+    if packed is None:
+        return None
+    frame = pl.read_parquet(io.BytesIO(content.blobs[packed[0]]))
+    draw = Draw(frame, *packed[1:])
+    if not len(draw.stratum) == frame.height or not len(draw.ends) == len(draw.labelled) > max(draw.stratum):
+        raise ValueError("the rows to review do not fit together")
+    return draw
 
 
 def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:

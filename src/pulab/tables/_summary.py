@@ -90,6 +90,7 @@ def summarise(
         "warnings": [*warnings, *([bias] if bias else [])],
         "seconds": time.perf_counter() - request.started,
         "random_state": request.random_state,
+        "measured": None,
     }
     return cast(Summary, _plain(summary)), candidates
 
