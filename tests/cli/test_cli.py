@@ -198,6 +198,7 @@ def test_flags_are_as_they_were() -> None:
         "prior": ["--drop", "--json", "--label", "--method", "--positive", "--scenario", "--seed", "table"],
         "rank": ["--json", "--out", "--top", "model", "table"],
         "report": ["--json", "--out", "model"],
+        "review": ["--answers", "--export", "--import", "--json", "--n", "--no-open", "--port", "--show", "model"],
         "bench": {
             "list": ["--json"],
             "run": [

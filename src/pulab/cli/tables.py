@@ -170,9 +170,11 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write the report of a model again, or print its data."""
+    from pulab.review import measured_in
     from pulab.tables import TableModel
 
     fitted = TableModel.load(model)
+    fitted.summary["measured"] = measured_in(model, fitted.draw, fitted.summary)
     if as_json:
         console.print_json(fitted.summary)
         return

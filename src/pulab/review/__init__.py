@@ -2,6 +2,18 @@
 
 from pulab.review.answers import FILE, Answers, from_sheet, open_log, read_answers, sheet
 from pulab.review.design import Draw, draw
-from pulab.review.result import lines, measured
+from pulab.review.result import lines, measured, measured_in
 
-__all__ = ["FILE", "Answers", "Draw", "draw", "from_sheet", "lines", "measured", "open_log", "read_answers", "sheet"]
+__all__ = [
+    "FILE",
+    "Answers",
+    "Draw",
+    "draw",
+    "from_sheet",
+    "lines",
+    "measured",
+    "measured_in",
+    "open_log",
+    "read_answers",
+    "sheet",
+]

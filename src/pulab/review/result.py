@@ -1,11 +1,13 @@
 """From answers to measured figures, as plain data and as lines of text."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from pulab.metrics import Array
-from pulab.review.answers import Answers
+from pulab.review.answers import FILE, Answers, read_answers
+from pulab.review.design import Draw
 from pulab.review.measure import TAIL, Counts, Posterior, band_by_design, by_design, posterior
 from pulab.summary import Measured, MeasuredBand, MeasuredDepth, RandomLabelling, Share, Summary
 
@@ -38,6 +40,11 @@ def measured(answers: Answers, summary: Summary) -> Measured | None:
         "enough": n_answers >= PLANNED or (n_answers >= PLANNED / 2 and _is_narrow(prior)),
         "warnings": _warnings(n_answers, skipped),
     }
+
+
+def measured_in(folder: Path, draw: Draw | None, summary: Summary) -> Measured | None:
+    """What the answers in a model's folder say, or None if there are none."""
+    return None if draw is None else measured(read_answers(folder / FILE, draw), summary)
 
 
 def count(answers: Answers) -> tuple[Counts, int]:
@@ -107,8 +114,8 @@ def _bands(ends: list[int], counts: Counts, random: Posterior) -> list[MeasuredB
                 "last": ends[i],
                 "answered": int(yes + no),
                 "yes": int(yes),
-                "low": low / size,
-                "high": high / size,
+                "low": float(low / size),
+                "high": float(high / size),
                 "expected": float(expected[i]),
             }
         )
@@ -147,11 +154,16 @@ def _warnings(n_answers: int, skipped: int) -> list[str]:
     ]
 
 
-def lines(result: Measured, of: str) -> Iterator[str]:
-    """The result as text. ``of`` says what the share is a share of."""
+def population(summary: Summary) -> str:
+    """What the share of positives is a share of."""
+    return "all rows" if summary["scenario"] == "single-sample" else "the unlabeled rows"
+
+
+def lines(result: Measured, summary: Summary) -> Iterator[str]:
+    """The result as text."""
     skipped = f", {result['skipped']} skipped" if result["skipped"] else ""
     yield f"{result['answers']} answers: {result['yes']} yes, {result['no']} no{skipped}"
-    yield f"{_words(result['prior'])} of {of} are positive"
+    yield f"{_words(result['prior'])} of {population(summary)} are positive"
     if result["prior_if_random"]:
         yield f"{_words(result['prior_if_random'])} if labelling is random"
     if result["prior_by_design"]:
