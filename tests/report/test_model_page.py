@@ -190,6 +190,32 @@ SUMMARY: dict[str, Any] = {
     ],
     "seconds": 12.3,
     "random_state": 0,
+    "measured": {
+        "answers": 120,
+        "yes": 31,
+        "no": 89,
+        "skipped": 4,
+        "prior": {"value": 0.19, "low": 0.152, "high": 0.241},
+        "prior_if_random": {"value": 0.201, "low": 0.171, "high": 0.233},
+        "prior_by_design": {"value": 0.183, "low": 0.112, "high": 0.347},
+        "review": [
+            {
+                "k": 500,
+                "precision": 0.91,
+                "precision_low": 0.82,
+                "precision_high": 0.97,
+                "recall": 0.05,
+                "recall_low": 0.04,
+                "recall_high": 0.06,
+            }
+        ],
+        "calibration": [
+            {"first": 101, "last": 500, "answered": 23, "yes": 19, "low": 0.62, "high": 0.95, "expected": 0.9}
+        ],
+        "random_labelling": {"p_value": 0.31, "rejected": False, "text": "The answers do not speak against it."},
+        "enough": True,
+        "warnings": ["4 rows were skipped."],
+    },
 }
 
 HOSTILE = [
@@ -323,7 +349,10 @@ def other(value: Any) -> Any:
 
 
 GIVEN = SUMMARY | {"prior": SUMMARY["prior"] | {"source": "given"}}
-WHOLE = [("table",), ("prior",), ("method",), ("distributions",), ("stability",)]  # their keys are changed one by one
+MEASURED = [("measured",), *(("measured", key) for key in ("prior", "prior_if_random", "prior_by_design"))]
+# Their keys are changed one by one.
+WHOLE = [("table",), ("prior",), ("method",), ("distributions",), ("stability",), *MEASURED]
+WHOLE += [("measured", "random_labelling")]
 FOR_PROGRAMS = ("prior", "warnings")  # the page shows them among all warnings
 
 
@@ -333,7 +362,7 @@ def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> Non
     assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in (SUMMARY, GIVEN))
 
 
-OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best")}
+OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {("measured", "prior")}
 OPTIONAL |= {("metrics", key) for key in ("value", "band", "interval", "between")}
 
 
