@@ -1,6 +1,7 @@
 """The measures meet brute force, and hold the truth as often as they say."""
 
 import itertools
+from typing import cast
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from pulab.review.measure import (
     line,
     posterior,
 )
-from pulab.summary import Measured
+from pulab.summary import Measured, Summary
 from pulab.tables import TableModel
 
 
@@ -151,6 +152,11 @@ def test_measured_figures_are_about_the_population(model: TableModel, draw: Draw
     found = by_design["value"] * table["rows"] - table["labelled"]
     shares = [np.mean([i % 3 == 0 for i, h in enumerate(draw.stratum) if h == band]) for band in range(len(draw.ends))]
     assert found == pytest.approx((np.array(shares) * np.diff(draw.ends, prepend=0)).sum())
+    of_unlabeled = measured(everything, cast(Summary, {**model.summary, "scenario": "case-control"}))
+    assert of_unlabeled is not None
+    assert of_unlabeled["prior"]["value"] * table["unlabeled"] == pytest.approx(
+        result["prior"]["value"] * table["rows"] - table["labelled"]
+    )
     assert [depth["k"] for depth in result["review"]] == draw.ends
     assert all(d["precision_low"] <= d["precision"] <= d["precision_high"] <= 1 for d in result["review"])
     assert result["review"][-1]["recall_low"] == 1

@@ -134,7 +134,7 @@ def _log_mixture(counts: Counts) -> float:
 
 
 def _extreme(counts: Counts, mixture: float, sign: float) -> float:
-    """The largest (sign 1) or smallest (sign −1) sum of K with log P(K) > mixture + log α.
+    """The largest (sign 1) or smallest (sign −1) sum of whole numbers K with log P(K) > mixture + log α.
 
     The best K for a price of log P can be found band by band, by bisection. The lower the price, the more extreme
     the sum. So the lowest price is sought at which K is in the set.
@@ -148,7 +148,7 @@ def _extreme(counts: Counts, mixture: float, sign: float) -> float:
         at = int(np.argmax(inside)) if inside.any() else len(prices) - 1
         answer = float(best[at].sum())
         low, high = prices[max(at - 1, 0)], prices[at]
-    return answer
+    return float(np.floor(answer + 1e-6) if sign > 0 else np.ceil(answer - 1e-6))
 
 
 def _best(counts: Counts, sign: float, price: Array) -> Array:

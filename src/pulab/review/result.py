@@ -114,8 +114,8 @@ def _bands(ends: list[int], counts: Counts, random: Posterior) -> list[MeasuredB
                 "last": ends[i],
                 "answered": int(yes + no),
                 "yes": int(yes),
-                "low": round(float(low / size), 6),
-                "high": round(float(high / size), 6),
+                "low": float(low / size),
+                "high": float(high / size),
                 "expected": float(expected[i]),
             }
         )
