@@ -179,7 +179,7 @@ class Measured(TypedDict):
     no: int
     skipped: int
     prior: Share
-    prior_if_random: Share | None  # None if random labelling is rejected
+    prior_if_random: Share | None  # true only of random labelling; None if the answers speak against it
     prior_by_design: Share | None  # assumes nothing; None before every band has an answer
     review: list[MeasuredDepth]
     calibration: list[MeasuredBand]

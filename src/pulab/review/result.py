@@ -164,8 +164,6 @@ def lines(result: Measured, summary: Summary) -> Iterator[str]:
     skipped = f", {result['skipped']} skipped" if result["skipped"] else ""
     yield f"{result['answers']} answers: {result['yes']} yes, {result['no']} no{skipped}"
     yield f"{_words(result['prior'])} of {population(summary)} are positive"
-    if result["prior_if_random"]:
-        yield f"{_words(result['prior_if_random'])} if labelling is random"
     if result["prior_by_design"]:
         yield f"{_words(result['prior_by_design'])} with no assumption at all"
     for depth in result["review"]:
