@@ -10,7 +10,7 @@ import typer
 from pulab.cli import _console as console
 from pulab.errors import InputError
 from pulab.methods import METHODS
-from pulab.report._words import UNCHECKED, headline, share_of_positives
+from pulab.report._words import assumption, headline, share_of_positives
 from pulab.summary import Summary
 
 EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
@@ -194,8 +194,8 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The HTML page to write. Default: report.html in the model.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a model again, or print its data."""
-    from pulab.tables import TableModel
+    """Write the report of a model again, and its candidates after a review. Or print the report's data."""
+    from pulab.tables import TableModel, flat
 
     fitted = TableModel.load(model)
     if as_json:
@@ -208,6 +208,8 @@ def report(
         raise InputError(f"--out must end in .html, got {page}.")
     console.check_file(page)
     console.write_whole(page, fitted.report())
+    if out is None and fitted.summary["prior"]["source"] == "measured":
+        console.write_whole(model / "candidates.csv", flat(fitted.candidates).write_csv())
 
 
 def _check_apart(out: Path, model: Path, table: str) -> None:
@@ -259,7 +261,7 @@ def _lines(summary: Summary) -> Iterator[str]:
             value = "" if item["value"] is None else f"{item['value']:.3f}, "
             yield f"{item['name']} {value}between {item['low']:.3f} and {item['high']:.3f}"
     yield summary["decision"]["why"]
-    yield UNCHECKED
+    yield assumption(summary)
     for column in table["columns"]:
         if column["kind"] == "left out":
             yield f"! Column {column['name']!r} was left out: {column['note']}."

@@ -10,6 +10,12 @@ UNCHECKED = (
 )
 
 
+def assumption(summary: Summary) -> str:
+    """What the figures rest on, and whether a review has checked it."""
+    found = summary["measured"]
+    return found["random_labelling"]["text"] if found and found["settled"] else UNCHECKED
+
+
 def headline_point(summary: Summary) -> ReviewPoint:
     """The shortest round list that holds about half of the hidden positives."""
     points = [point for point in summary["review"] if len(str(point["k"]).rstrip("0")) <= 2]

@@ -19,6 +19,7 @@ from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
+from pulab.tables._review import draw_rows
 from pulab.tables._summary import Knowledge, summarise
 
 USABLE = tuple(key for key, method in METHODS.items() if method.learns_from_pu_alone)
@@ -163,8 +164,9 @@ def fit_table(
         profile = learn_profile(
             data.conformed[population], data.columns, probabilities.high(held_out.scores[population])
         )
+        drawn = draw_rows(data, X, held_out, share.interval[1], random_state)
     scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores})
-    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, profile, scores)
+    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores, profile, drawn)
 
 
 def _told(prior: Any) -> tuple[float, float] | None:
