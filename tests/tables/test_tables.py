@@ -395,6 +395,7 @@ def test_answers_in_the_folder_settle_the_share(hard: tuple[TableModel, Customer
     before, prior = model.summary["prior"], after.summary["prior"]
     assert prior["source"] == "measured"
     assert prior["low"] <= customers.y.mean() <= prior["high"]
+    assert prior["low"] < prior["value"] < prior["high"]
     assert prior["high"] - prior["low"] < (before["high"] - before["low"]) / 2
     scored = after.score(customers.frame)
     assert scored["decision"].to_list() == (scored["probability"] > 0.5).to_list()

@@ -94,7 +94,7 @@ def _prior_chart(prior: Prior) -> tuple[list[tuple[str, str, Track]], list[Tick]
     interval = [prior["low"], prior["high"]]
     scale = Scale(0, min(1.0, plots.round_up(1.1 * max(prior["high"], *estimators.values(), 1e-6))))
     known = span(interval) if prior["value"] is None else percent(prior["value"])
-    tracks = [("what is known", known, plots.track(prior["value"], scale, interval))]
+    tracks = [("known", known, plots.track(prior["value"], scale, interval))]
     tracks += [(name, percent(value), plots.track(value, scale)) for name, value in estimators.items()]
     return tracks, scale.ticks(_tick, most=4)
 
