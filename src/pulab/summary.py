@@ -111,6 +111,34 @@ class ReviewPoint(TypedDict):
     lift_high: float
 
 
+class Stratum(TypedDict):
+    """Rows with alike values of the columns that the labelling depends on."""
+
+    name: str
+    rows: int
+    labelled: int
+    low: float  # the number of positives
+    high: float
+
+
+class WhatIf(TypedDict):
+    """The share of the hidden positives in the first k rows, if labelling were biased along a column."""
+
+    column: str
+    times: float  # positives of one kind are labelled up to so many times as often as those of another
+    k: int
+    low: float
+    high: float
+
+
+class Labelling(TypedDict):
+    """What is assumed about the choice of the labelled rows."""
+
+    by: list[str]  # the columns that it may depend on; empty: labelled rows are like all positives
+    strata: list[Stratum]
+    what_if: WhatIf | None  # for the column along which a bias would change most; None if columns are named
+
+
 class Curve(TypedDict):
     """A training curve."""
 
@@ -157,6 +185,7 @@ class Summary(TypedDict):
     created: str
     table: Table
     scenario: str
+    labelling: Labelling | None
     prior: Prior
     method: MethodUsed
     decision: Decision
@@ -173,7 +202,7 @@ class Summary(TypedDict):
     random_state: int
 
 
-ADDED: tuple[str, ...] = ()  # keys that older files lack
+ADDED: tuple[str, ...] = ("labelling",)  # keys that older files lack
 
 
 def check_summary(summary: Any) -> Summary:

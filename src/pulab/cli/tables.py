@@ -10,7 +10,7 @@ import typer
 from pulab.cli import _console as console
 from pulab.errors import InputError
 from pulab.methods import METHODS
-from pulab.report._words import UNCHECKED, headline, share_of_positives
+from pulab.report._words import assumption, headline, share_of_positives
 from pulab.summary import Summary
 
 EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
@@ -56,6 +56,10 @@ def fit(
         str, typer.Option(help="The share of positives, such as 0.3, a range, such as 0.02:0.06, or the word estimate.")
     ] = "estimate",
     scenario: Scenario = "single-sample",
+    labelled_by: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that the labelling may depend on. Can be repeated.", show_default=False),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Call the first so many candidates positive.")] = None,
     budget: Annotated[
         float | None, typer.Option(help="Call this share of the unlabeled rows positive, such as 0.02.")
@@ -83,6 +87,7 @@ def fit(
             method=method,
             prior=_told(prior),
             scenario=scenario,
+            labelled_by=labelled_by or (),
             top=top,
             budget=budget,
             costs=_costs(costs),
@@ -259,7 +264,7 @@ def _lines(summary: Summary) -> Iterator[str]:
             value = "" if item["value"] is None else f"{item['value']:.3f}, "
             yield f"{item['name']} {value}between {item['low']:.3f} and {item['high']:.3f}"
     yield summary["decision"]["why"]
-    yield UNCHECKED
+    yield assumption(summary)
     for column in table["columns"]:
         if column["kind"] == "left out":
             yield f"! Column {column['name']!r} was left out: {column['note']}."

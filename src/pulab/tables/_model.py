@@ -23,6 +23,7 @@ from pulab.tables._drift import Profile, Watch, check_profile
 from pulab.tables._features import Features, Single, import_skrub
 from pulab.tables._frame import batches, like, name_of
 from pulab.tables._labels import LabelColumn
+from pulab.tables._strata import check_strata, stratum_of
 from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
@@ -201,7 +202,8 @@ class TableModel:
             "vectorizer": content.pack(self.features.vectorizer),
             "imputer": content.pack(self.features.imputer),
             "classifier": content.pack(self.classifier),
-            "probabilities": [None if part is None else content.pack(part) for part in self.probabilities],
+            "probabilities": [None if part is None else content.pack(part) for part in self.probabilities[:3]],
+            "strata": self.probabilities.strata,
             "summary": self.summary,
             "profile": self.profile,
         }
@@ -224,7 +226,8 @@ class TableModel:
             )
             *ends, value = document["probabilities"]
             low, high = map(content.unpack, ends)
-            probabilities = Probabilities(low, high, None if value is None else content.unpack(value))
+            strata = check_strata(document.get("strata"))
+            probabilities = Probabilities(low, high, None if value is None else content.unpack(value), strata)
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
@@ -260,7 +263,12 @@ class TableModel:
     def _scored(self, frame: pl.DataFrame, conformed: pl.DataFrame) -> pl.DataFrame:
         score = scores_of(self.classifier, self.features, self.features(conformed))
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}
-        return pl.DataFrame({**names, "score": score, **self.probabilities.of(score, self.summary["decision"])})
+        strata, of_row = self.probabilities.strata, None
+        if strata is not None:
+            of_row = stratum_of(strata, conformed)
+            score = score + np.array(strata["offset"])[of_row]
+        results = self.probabilities.of(score, self.summary["decision"], of_row)
+        return pl.DataFrame({**names, "score": score, **results})
 
 
 def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
