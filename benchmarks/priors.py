@@ -1,8 +1,9 @@
 """Class priors: the errors of `auto`, of its parts and of pulearn's estimators on data with known truth.
 
-    PULAB_DATA=… python benchmarks/priors.py [seeds]
+    PULAB_DATA=… python benchmarks/priors.py [--seeds 5] [--again]
 
-Each run appends a row to results/priors/; runs that have a row are skipped. At most 5,000 rows of a data set are used,
+The rows are in results/priors/; runs that have a row are skipped. With --again they are made anew, except for the
+estimates of pulearn, which are kept. At most 5,000 rows of a data set are used,
 the same ones in every run (MNIST as 50 principal components). A run draws the labelled rows.
 
 Whether a region of pure positives exists is decided with the truth: boosted trees are trained on true labels, and their
@@ -10,7 +11,7 @@ region is where unseen rows have a posterior of .98 or more. At least 98 % of th
 least a quarter of all positives must lie there. These data sets were not used to choose the methods.
 """
 
-import sys
+import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -18,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pulearn.priors import HistogramMatchPriorEstimator, LabelFrequencyPriorEstimator, ScarEMPriorEstimator
-from rich.progress import track
+from joblib import Parallel, delayed
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -35,10 +35,11 @@ MAX_ROWS = 5000
 RATES = (0.05, 0.1, 0.5)
 CASE_CONTROL = ("breast-cancer", "mushroom", "spambase", "moons")  # with a tenth of the positives as P
 PEERS = {
-    "pulearn-label-frequency": LabelFrequencyPriorEstimator,
-    "pulearn-histogram-match": HistogramMatchPriorEstimator,
-    "pulearn-em": ScarEMPriorEstimator,
+    "pulearn-label-frequency": "LabelFrequencyPriorEstimator",
+    "pulearn-histogram-match": "HistogramMatchPriorEstimator",
+    "pulearn-em": "ScarEMPriorEstimator",
 }
+Run = tuple[str, str, float, int]  # data set, scenario, rate, seed
 Table = tuple[np.ndarray, np.ndarray]
 
 
@@ -91,7 +92,11 @@ def pure_region(X: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(there[y == 1].mean()), float(y[there].mean()) if there.any() else 0.0
 
 
-def measure(name: str, X: np.ndarray, y: np.ndarray, rate: float, seed: int, scenario: str) -> dict[str, Any]:
+def measure(run: Run, before: dict[str, Any] | None) -> dict[str, Any]:
+    """A row. ``before`` is the same run's older row, whose estimates of pulearn are kept."""
+    warnings.simplefilter("ignore")
+    name, scenario, rate, seed = run
+    X, y = table(name)
     pu = make_pu(X, y, n_labeled=max(2, round(rate * y.sum())), scenario=scenario, random_state=seed)
     estimates: dict[str, float] = {}
     seconds: dict[str, float] = {}
@@ -109,11 +114,18 @@ def measure(name: str, X: np.ndarray, y: np.ndarray, rate: float, seed: int, sce
     estimates |= {"auto": auto.prior} | auto.details["methods"]
     for method in ("elkan-noto", "tice", "km2"):
         arguments = {"X": pu.X, "s": pu.s, "method": method, "scores": scores}
-        estimates[method] = timed(method, lambda arguments=arguments: estimate_prior(**arguments, **settings)).prior
-    if scenario == "single-sample":  # the only one that pulearn has
+        estimate = timed(method, lambda arguments=arguments: estimate_prior(**arguments, **settings))
+        estimates |= estimate.details["methods"]
+    if before is not None:
+        estimates |= {key: value for key, value in before["estimates"].items() if key in PEERS}
+        seconds |= {key: value for key, value in before["seconds"].items() if key in PEERS}
+    elif scenario == "single-sample":  # the only one that pulearn has
+        from pulearn import priors as peers
+
         Z = StandardScaler().fit_transform(pu.X)
         for key, estimator in PEERS.items():
-            estimates[key] = timed(key, lambda e=estimator: e().estimate(Z, pu.s)).pi
+            estimates[key] = timed(key, lambda e=estimator: getattr(peers, e)().estimate(Z, pu.s)).pi
+    share, purity = (before["sure_share"], before["sure_purity"]) if before else pure_region(X, y)
     return {
         "dataset": name,
         "scenario": scenario,
@@ -125,26 +137,33 @@ def measure(name: str, X: np.ndarray, y: np.ndarray, rate: float, seed: int, sce
         "estimates": estimates,
         "interval": list(auto.interval),
         "warnings": auto.details["warnings"],
+        "evident": auto.evident,
         "seconds": seconds,
+        "sure_share": share,
+        "sure_purity": purity,
+        "pure": share >= 0.25 and purity >= 0.98,
     }
 
 
-def main(seeds: int = 5) -> None:
-    warnings.simplefilter("ignore")
-    identity = ("dataset", "scenario", "rate", "seed")
-    done = {tuple(row[key] for key in identity) for row in read_rows([ROWS] if ROWS.exists() else [])}
-    runs = [(name, "single-sample", rate, seed) for name in TABLES for rate in RATES for seed in range(seeds)]
-    runs += [(name, "case-control", 0.1, seed) for name in CASE_CONTROL for seed in range(seeds)]
-    last, oracle = "", {}
-    for run in track([run for run in runs if run not in done], "class priors"):
-        name, scenario, rate, seed = run
-        if name != last:
-            X, y = table(name)
-            share, purity = pure_region(X, y)
-            oracle = {"sure_share": share, "sure_purity": purity, "pure": share >= 0.25 and purity >= 0.98}
-            last = name
-        append_row(ROWS, measure(name, X, y, rate, seed, scenario) | oracle)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--again", action="store_true")
+    options = parser.parse_args()
+    done = {
+        (row["dataset"], row["scenario"], row["rate"], row["seed"]): row
+        for row in read_rows([ROWS] if ROWS.exists() else [])
+    }
+    runs = [(name, "single-sample", rate, seed) for name in TABLES for rate in RATES for seed in range(options.seeds)]
+    runs += [(name, "case-control", 0.1, seed) for name in CASE_CONTROL for seed in range(options.seeds)]
+    todo = [run for run in runs if options.again or run not in done]
+    rows = Parallel(-1, verbose=1, return_as="generator")(delayed(measure)(run, done.get(run)) for run in todo)
+    if options.again:
+        rows = list(rows)
+        ROWS.unlink()
+    for row in rows:
+        append_row(ROWS, row)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -18,14 +18,16 @@ rng = np.random.default_rng(0)
 marked = poisonous & (rng.random(len(poisonous)) < 0.1)
 table = mushrooms.drop("class").with_columns(bad_evening=pl.Series(marked))
 
-model = fit_table(table, label="bad_evening", method="nnpu-boosting")
+model = fit_table(table, label="bad_evening")
 
 prior = model.summary["prior"]
 print(f"{marked.sum()} marked, {(~marked).sum():,} others")
-print(f"estimated share of poisonous ones {prior['value']:.2f}, true {poisonous.mean():.2f}")
+print(f"share of poisonous ones between {prior['low']:.2f} and {prior['high']:.2f}, true {poisonous.mean():.2f}")
 print("most important columns:", ", ".join(item["name"] for item in model.summary["features"][:3]))
 
-decision = model.score(table)["decision"].to_numpy()
+if prior["value"] is None:
+    raise SystemExit("The rows do not tell the share, so no mushroom is called poisonous. Review some of them.")
+decision = model.predict(table)
 others = ~marked
 print(f"of the poisonous ones that nobody had marked, {decision[others & poisonous].mean():.1%} are found")
 print(f"of the harmless ones, {decision[~poisonous].mean():.1%} are thrown away")

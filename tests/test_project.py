@@ -27,6 +27,7 @@ LAYERS = [
     ["persistence"],
     ["bench"],
     ["report"],
+    ["review"],
     ["tables"],
     ["cli"],
 ]
@@ -45,6 +46,7 @@ WITHOUT_TORCH = (
     "methods",
     "persistence",
     "report",
+    "review",
     "tables",
     "cli",
 )

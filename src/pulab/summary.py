@@ -178,6 +178,65 @@ class Candidate(TypedDict):
     values: dict[str, str]  # of the columns that matter most
 
 
+class Share(TypedDict):
+    """A share of positives that was measured, and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class MeasuredDepth(TypedDict):
+    """The first k unlabeled rows of the ranking, by a person's answers: how many are positive, and of all how many."""
+
+    k: int
+    precision: float
+    precision_low: float
+    precision_high: float
+    recall: float  # of the unlabeled positives
+    recall_low: float
+    recall_high: float
+
+
+class MeasuredBand(TypedDict):
+    """The answers about one band of the ranking."""
+
+    first: int  # rank
+    last: int
+    answered: int
+    yes: int
+    low: float  # ends of the share of positives, from these answers alone
+    high: float
+    expected: float  # the share if labelled rows are spread like all positives
+
+
+class RandomLabelling(TypedDict):
+    """Whether labelled rows are spread over the ranking like the positives that the answers found."""
+
+    p_value: float
+    rejected: bool
+    text: str
+
+
+class Measured(TypedDict):
+    """What a person's answers say."""
+
+    answers: int  # yes and no
+    yes: int
+    no: int
+    skipped: int
+    prior: Share
+    prior_if_random: Share | None  # true only of random labelling; None if the answers speak against it
+    prior_by_design: Share | None  # assumes nothing; None before every band has an answer
+    review: list[MeasuredDepth]
+    calibration: list[MeasuredBand]
+    random_labelling: RandomLabelling
+    before: Interval  # the range of the prior without the answers
+    settled: bool  # whether the answers are enough to take the measured share as the prior
+    enough: bool  # whether one may stop
+    warnings: list[str]
+
+
 class Summary(TypedDict):
     """Everything that the report shows."""
 
@@ -200,9 +259,10 @@ class Summary(TypedDict):
     warnings: list[str]
     seconds: float
     random_state: int
+    measured: Measured | None  # after `pulab review`
 
 
-ADDED: tuple[str, ...] = ("labelling",)  # keys that older files lack
+ADDED = ("labelling", "measured")  # keys that older files lack
 
 
 def check_summary(summary: Any) -> Summary:

@@ -182,6 +182,8 @@ def test_flags_are_as_they_were() -> None:
         "datasets": ["--json"],
         "demo": ["--json", "--out", "--trials"],
         "fit": [
+            "--budget",
+            "--costs",
             "--drop",
             "--id",
             "--json",
@@ -192,12 +194,14 @@ def test_flags_are_as_they_were() -> None:
             "--prior",
             "--scenario",
             "--seed",
+            "--top",
             "table",
         ],
         "score": ["--out", "model", "table"],
         "prior": ["--drop", "--json", "--label", "--method", "--positive", "--scenario", "--seed", "table"],
         "rank": ["--json", "--out", "--top", "model", "table"],
         "report": ["--json", "--out", "model"],
+        "review": ["--answers", "--export", "--import", "--json", "--n", "--no-open", "--port", "--show", "model"],
         "bench": {
             "list": ["--json"],
             "run": [

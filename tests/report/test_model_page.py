@@ -196,6 +196,34 @@ SUMMARY: dict[str, Any] = {
     ],
     "seconds": 12.3,
     "random_state": 0,
+    "measured": {
+        "answers": 120,
+        "yes": 31,
+        "no": 89,
+        "skipped": 4,
+        "prior": {"value": 0.19, "low": 0.152, "high": 0.241},
+        "prior_if_random": {"value": 0.201, "low": 0.171, "high": 0.233},
+        "prior_by_design": {"value": 0.183, "low": 0.112, "high": 0.347},
+        "review": [
+            {
+                "k": 500,
+                "precision": 0.91,
+                "precision_low": 0.82,
+                "precision_high": 0.97,
+                "recall": 0.05,
+                "recall_low": 0.04,
+                "recall_high": 0.06,
+            }
+        ],
+        "calibration": [
+            {"first": 101, "last": 500, "answered": 23, "yes": 19, "low": 0.62, "high": 0.95, "expected": 0.9}
+        ],
+        "random_labelling": {"p_value": 0.31, "rejected": False, "text": "The answers do not speak against it."},
+        "before": [0.0064, 0.26],
+        "settled": True,
+        "enough": True,
+        "warnings": ["4 rows were skipped."],
+    },
 }
 
 HOSTILE = [
@@ -270,7 +298,7 @@ def test_the_headline_where_the_share_is_known() -> None:
     # 0.17 and 0.26 of 48,522 rows are 8,249 and 12,616; 312 of them are known.
     assert "Positive means churned = 1. 7,900 to 12,000 positives are still hidden" in page
     assert "About 98 of the first 100 candidates are positive (81 to 100)." in page
-    assert "Nobody has checked that." in page
+    assert "Nobody has checked that." in text(model_page(SUMMARY | {"measured": None}))
     assert "Calling every row negative gives 74 to 83 %." in page
     for heading in ("How many positives", "How far down", "first candidates", "How good", "Which columns matter"):
         assert heading in page
@@ -359,24 +387,22 @@ def other(value: Any) -> Any:
 
 
 GIVEN = SUMMARY | {"prior": SUMMARY["prior"] | {"source": "given"}}
-WHOLE = [
-    ("table",),
-    ("prior",),
-    ("method",),
-    ("decision",),
-    ("distributions",),
-    ("stability",),
-]  # their keys are changed one by one
-FOR_PROGRAMS = ("prior", "warnings")  # the page shows them among all warnings
+MEASURED = [("measured",), *(("measured", key) for key in ("prior", "prior_if_random", "prior_by_design"))]
+# Their keys are changed one by one.
+WHOLE = [("table",), ("prior",), ("method",), ("decision",), ("distributions",), ("stability",), *MEASURED]
+WHOLE += [("measured", "random_labelling")]
+FOR_PROGRAMS = {("prior", "warnings")}  # the page shows them among all warnings
+# True only of random labelling, which a page cannot know.
+FOR_PROGRAMS |= {("measured", "prior_if_random", key) for key in ("value", "low", "high")}
 
 
-@pytest.mark.parametrize("path", sorted(set(paths_of(Summary)) - {FOR_PROGRAMS, *WHOLE}), ids=".".join)
+@pytest.mark.parametrize("path", sorted(set(paths_of(Summary)) - {*FOR_PROGRAMS, *WHOLE}), ids=".".join)
 def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> None:
     """A key that is renamed in the definition but not in the page, or the other way round, fails here."""
     assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in (SUMMARY, GIVEN, OPEN))
 
 
-OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best")}
+OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {("measured", "prior")}
 OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
 OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}
 

@@ -14,6 +14,7 @@ from sklearn.metrics import precision_score, recall_score, roc_auc_score
 from pulab.errors import InputError, ModelFileError, PriorError
 from pulab.methods import METHODS, Method
 from pulab.persistence import load_model
+from pulab.review import FILE, open_log
 from pulab.summary import check_summary
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
@@ -301,7 +302,7 @@ def test_a_table_with_nothing_to_learn_from() -> None:
 def test_a_column_that_gives_the_label_away_is_called_out() -> None:
     frame = Customers(400).frame.with_columns(cancelled_on=pl.col("churned") * 1.5)
     model = fit_table(frame, "churned", method="elkan-noto", prior=0.3)
-    assert any("'cancelled_on' matters most" in text for text in model.summary["warnings"])
+    assert any("'cancelled_on'" in text and "--drop" in text for text in model.summary["warnings"])
     without = fit_table(frame, "churned", method="elkan-noto", prior=0.3, drop=["cancelled_on"])
     assert "cancelled_on" not in [column.name for column in without.features.columns]
     assert not any("gives the label away" in text for text in without.summary["warnings"])
@@ -361,7 +362,6 @@ def test_no_figure_rests_on_a_share_that_is_not_known(hard: tuple[TableModel, Cu
 
 def test_ranges_hold_the_truth_of_the_held_out_ranking(hard: tuple[TableModel, Customers]) -> None:
     model, customers = hard
-    assert model.held_out is not None
     score = model.held_out["score"].to_numpy()
     hidden = np.flatnonzero(~customers.s)
     best = hidden[np.argsort(-score[hidden], kind="stable")]
@@ -377,11 +377,44 @@ def test_ranges_hold_the_truth_of_the_held_out_ranking(hard: tuple[TableModel, C
     assert model.candidates["probability_high"][:200].mean() >= share
 
 
+def test_answers_in_the_folder_settle_the_share(hard: tuple[TableModel, Customers], tmp_path: Path) -> None:
+    model, customers = hard
+    folder = model.save(tmp_path / "model")
+    assert model.draw is not None
+
+    def answer(places: range) -> TableModel:
+        rows = model.draw.frame["row"].to_numpy() - 1
+        with open_log(folder / FILE, model.draw) as log:
+            log.add([(place, "yes" if customers.y[rows[place]] else "no") for place in places])
+        return TableModel.load(folder)
+
+    few = answer(range(20))
+    assert few.summary["measured"] is not None
+    assert few.summary["prior"] == model.summary["prior"]
+    after = answer(range(20, 120))
+    before, prior = model.summary["prior"], after.summary["prior"]
+    assert prior["source"] == "measured"
+    assert prior["low"] <= customers.y.mean() <= prior["high"]
+    assert prior["high"] - prior["low"] < (before["high"] - before["low"]) / 2
+    scored = after.score(customers.frame)
+    assert scored["decision"].to_list() == (scored["probability"] > 0.5).to_list()
+    assert customers.y[scored["decision"].to_numpy()].mean() > customers.y.mean()
+    assert after.candidates["probability"].null_count() == 0
+    points = {point["k"]: point for point in after.summary["review"]}
+    assert points[100]["precision"] == after.summary["measured"]["review"][0]["precision"]
+    assert all(item["value"] is not None for item in after.summary["metrics"])
+    assert "The review measured it." in after.report()
+    again = TableModel.load(after.save(tmp_path / "again"))
+    assert again.summary["prior"] == prior
+
+
 def test_decisions_by_a_budget_by_costs_and_by_a_range() -> None:
     frame = Customers(600).frame
     fitted = {"label": "churned", "id": "customer", "method": "elkan-noto"}
     by_top = fit_table(frame, **fitted, top=40)
     assert by_top.candidates["decision"].sum() == 40
+    many = fit_table(Customers(1600).frame, **fitted, top=1100).candidates  # reasons are for the first 1,000
+    assert many["reason_1"].null_count() == many.height - 1000 == 100
     by_budget = fit_table(frame, **fitted, budget=0.1)
     assert by_budget.candidates["decision"].sum() == round(0.1 * by_budget.summary["table"]["unlabeled"])
     figures = {item["name"]: item for item in by_top.summary["metrics"]}
@@ -538,7 +571,7 @@ def test_a_gap_that_gives_the_label_away_is_called_out() -> None:
     frame = Customers(600).frame
     leak = pl.Series([1.0 if known else None for known in frame["churned"]])
     model = fit_table(frame.with_columns(cancelled_on=leak), "churned", method="elkan-noto", prior=0.3)
-    assert any("'cancelled_on' matters most" in text for text in model.summary["warnings"])
+    assert any("'cancelled_on'" in text and "--drop" in text for text in model.summary["warnings"])
 
 
 @pytest.mark.parametrize("columns", [["age", "spent"], ["plan", "notes"], ["joined"], ["member", "plan"]])

@@ -16,7 +16,7 @@ import typer
 
 from pulab import __version__
 from pulab.cli import _console as console
-from pulab.cli import tables
+from pulab.cli import review, tables
 from pulab.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def root(
         print(context.get_help())
 
 
-for command in (tables.fit, tables.score, tables.prior, tables.rank, tables.report):
+for command in (tables.fit, tables.score, tables.prior, tables.rank, tables.report, review.review):
     app.command()(command)
 
 

@@ -199,8 +199,8 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The HTML page to write. Default: report.html in the model.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a model again, or print its data."""
-    from pulab.tables import TableModel
+    """Write the report of a model again, and its candidates after a review. Or print the report's data."""
+    from pulab.tables import TableModel, flat
 
     fitted = TableModel.load(model)
     if as_json:
@@ -213,6 +213,8 @@ def report(
         raise InputError(f"--out must end in .html, got {page}.")
     console.check_file(page)
     console.write_whole(page, fitted.report())
+    if out is None and fitted.summary["prior"]["source"] == "measured":
+        console.write_whole(model / "candidates.csv", flat(fitted.candidates).write_csv())
 
 
 def _check_apart(out: Path, model: Path, table: str) -> None:

@@ -28,8 +28,10 @@ def headline(summary: Summary) -> str:
 
 
 def assumption(summary: Summary) -> str:
-    """What is assumed about the labelled rows, that nobody has checked it, and what hangs on it."""
-    labelling = summary["labelling"]
+    """What the figures rest on, whether a review has checked it, and what hangs on it."""
+    found, labelling = summary["measured"], summary["labelling"]
+    if found and found["settled"]:
+        return found["random_labelling"]["text"]
     if labelling is not None and labelling["by"]:
         names = " and ".join(repr(name) for name in labelling["by"])
         return (

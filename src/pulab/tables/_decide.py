@@ -31,23 +31,27 @@ class Probabilities(NamedTuple):
     strata: Strata | None = None
 
     @classmethod
-    def learn(cls, scores: Array, labelled: Marks, prior: PriorEstimate, scenario: str) -> "Probabilities":
-        """From held-out scores."""
+    def learn(
+        cls,
+        scores: Array,
+        labelled: Marks,
+        prior: PriorEstimate,
+        scenario: str,
+        strata: Strata | None = None,
+        counted: Counted | None = None,
+    ) -> "Probabilities":
+        """From held-out scores, which are corrected if there are strata."""
+        if strata is not None and counted is not None:
+            of_label = PUCalibrator(float(labelled.mean()), scenario)
+            of_label.fit(scores - counted.offset[counted.of_row], labelled)
+            value = None if prior.value is None else of_label
+            return cls(of_label, of_label, value, counted.weights(strata, prior))
 
         def at(share: float) -> PUCalibrator:
             return PUCalibrator(share, scenario).fit(scores, labelled)
 
         low, high = prior.interval
         return cls(at(low), at(high), None if prior.value is None else at(prior.value))
-
-    @classmethod
-    def by_strata(
-        cls, raw: Array, labelled: Marks, prior: PriorEstimate, strata: Strata, counted: Counted
-    ) -> "Probabilities":
-        """From held-out scores that are not corrected."""
-        of_label = PUCalibrator(float(labelled.mean()), "single-sample").fit(raw, labelled)
-        value = None if prior.value is None else of_label
-        return cls(of_label, of_label, value, counted.weights(strata, prior))
 
     def _at(self, calibrator: PUCalibrator, end: str, scores: Array, of_row: Index | None) -> Array:
         if self.strata is None:

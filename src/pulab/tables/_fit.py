@@ -19,6 +19,7 @@ from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
+from pulab.tables._review import draw_rows
 from pulab.tables._strata import stratum_of
 from pulab.tables._summary import Knowledge, summarise
 
@@ -165,17 +166,18 @@ def fit_table(
         on_step("evaluating the model", FOLDS + 1, FOLDS + 1)
         request = Request(asked, scenario, random_state, start)
         decision = rule.decision(np.sort(held_out.scores[~data.labelled])[::-1], share.value)
-        if data.strata is not None and held_out.strata is not None:
-            probabilities = Probabilities.by_strata(held_out.raw, data.labelled, share, data.strata, held_out.strata)
-        else:
-            probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario)
+        strata = data.strata, held_out.strata
+        probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario, *strata)
         knowledge = Knowledge(share, getattr(classifier, "prior_", share.prior), probabilities, decision)
         summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier)
         population = np.flatnonzero(~data.labelled | (scenario == "single-sample"))
         likely = probabilities.of(held_out.scores, decision, of_row)["probability_high"][population]
         profile = learn_profile(data.conformed[population], data.columns, likely)
+        drawn = draw_rows(data, X, held_out, share.interval[1], random_state)
     scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores})
-    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, profile, scores)
+    if of_row is not None:
+        scores = scores.with_columns(stratum=of_row)
+    return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores, profile, drawn)
 
 
 def _told(prior: Any) -> tuple[float, float] | None:

@@ -1,8 +1,9 @@
 """A model fitted to a table. It scores and ranks other tables, writes its report, and can be saved."""
 
+import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pulab.errors import InputError
 from pulab.estimators._classical import TablePUClassifier
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, write_folder
+from pulab.review.design import Draw
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
 from pulab.tables._decide import Probabilities
@@ -28,6 +30,7 @@ from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
 RESULTS = ("score", "probability", "probability_low", "probability_high", "decision")
+HELD_OUT = pl.Schema({"labelled": pl.Boolean, "score": pl.Float64})
 REASONS = ("reason_1", "reason_2", "reason_3")
 RESERVED = ("rank", "row", *RESULTS, "stability", *REASONS)
 
@@ -67,11 +70,12 @@ class TableModel:
     candidates : polars.DataFrame
         The unlabeled rows with the highest held-out scores, best first. Their probabilities account for the rows
         being unlabeled.
+    held_out : polars.DataFrame
+        For every row of the table, whether it is labelled, and its score by a model that has not seen it.
     profile : dict or None
         The distribution of each column, to compare other tables with.
-    held_out : polars.DataFrame or None
-        For every row of the table, whether it is labelled, and its score by a model that has not seen it. None for a
-        model from a folder.
+    draw : Draw or None
+        The rows that ``pulab review`` asks about.
     """
 
     features: Features
@@ -81,8 +85,9 @@ class TableModel:
     id: str | None
     summary: Summary
     candidates: pl.DataFrame
+    held_out: pl.DataFrame
     profile: Profile | None = None
-    held_out: pl.DataFrame | None = None
+    draw: Draw | None = None
 
     def __repr__(self) -> str:
         table, prior = self.summary["table"], self.summary["prior"]
@@ -206,6 +211,8 @@ class TableModel:
             "strata": self.probabilities.strata,
             "summary": self.summary,
             "profile": self.profile,
+            "draw": None if self.draw is None else [_pack(flat(self.draw.frame), content), *self.draw[1:]],
+            "held_out": _pack(self.held_out, content),
         }
         extra = {"report.html": self.report().encode(), "candidates.csv": flat(self.candidates).write_csv().encode()}
         return write_folder(Path(folder), document, content, extra)
@@ -233,12 +240,34 @@ class TableModel:
             candidates = _read(folder, document["texts"])
             summary = check_summary(document["summary"])
             profile = check_profile(document.get("profile"))
-            model = cls(features, classifier, probabilities, label, document["id"], summary, candidates, profile)
+            draw = _draw(document["draw"], content)
+            held_out = _frame(document["held_out"], content)
+            model = cls(
+                features, classifier, probabilities, label, document["id"], summary, candidates, held_out, profile, draw
+            )
             model._check()
-        return model
+        return model._with_answers(folder)
+
+    def _with_answers(self, folder: Path) -> "TableModel":
+        """The model as the answers in its folder have changed it."""
+        from pulab.review.result import measured_in
+        from pulab.tables._review import with_answers
+
+        found = measured_in(folder, self.draw, self.summary)
+        if found is None:
+            return self
+        if not found["settled"]:
+            return replace(self, summary={**self.summary, "measured": found})
+        return with_answers(self, found)
 
     def _check(self) -> None:
-        """Refuse files that do not fit together: an empty row must get a probability."""
+        """Refuse files that do not fit together: an empty row must get a probability, and every row has a score."""
+        strata = self.probabilities.strata
+        schema = HELD_OUT if strata is None else {**HELD_OUT, "stratum": pl.Int64}
+        if self.held_out.schema != schema or self.held_out.height != self.summary["table"]["rows"]:
+            raise ValueError("the held-out scores do not fit the table")
+        if strata is not None and set(self.held_out["stratum"].unique()) != set(range(strata["strata"])):
+            raise ValueError("the held-out scores do not fit the strata")
         empty = pl.DataFrame({column.name: [None] for column in self.features.columns})
         (low,), (high,) = self._scores(empty, "an empty row")["probability_low", "probability_high"]
         if not 0 <= low <= high <= 1:
@@ -278,6 +307,26 @@ def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
         return pl.read_csv(folder / "candidates.csv", infer_schema_length=None, schema_overrides=types)
     except (OSError, pl.exceptions.PolarsError):
         return pl.DataFrame()
+
+
+def _pack(frame: pl.DataFrame, content: Content) -> str:
+    file = io.BytesIO()
+    frame.write_parquet(file)
+    return content.add("parquet", file.getvalue())
+
+
+def _frame(name: str, content: Content) -> pl.DataFrame:
+    return pl.read_parquet(io.BytesIO(content.blobs[name]))
+
+
+def _draw(packed: Any, content: Content) -> Draw | None:
+    if packed is None:
+        return None
+    frame = _frame(packed[0], content)
+    draw = Draw(frame, *packed[1:])
+    if not len(draw.stratum) == frame.height or not len(draw.ends) == len(draw.labelled) > max(draw.stratum):
+        raise ValueError("the rows to review do not fit together")
+    return draw
 
 
 def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:

@@ -47,10 +47,11 @@ class Cells(TypedDict):
 
 
 class Strata(TypedDict):
-    """The strata of a table, as plain JSON. A row with a word that the fit has not seen belongs to none of them."""
+    """The strata of a table, as plain JSON. A row with values that the fit has not seen belongs to none of them."""
 
     columns: list[Cells]
-    stratum_of: list[int]  # by combination of cells, the first column first
+    strata: int  # their number
+    stratum_of: list[int]  # by combination of cells, the first column first; their number for one without rows
     offset: list[float]  # by stratum, what is added to a model's score. The last item is for rows of no stratum
     low: list[float]  # by stratum, the number of positives for one labelled row: the least
     high: list[float]  # the most
@@ -62,12 +63,12 @@ def check_strata(document: Any) -> Strata | None:
     if document is None:
         return None
     strata = cast(Strata, _checked(document, Strata, "strata"))
-    n = len(strata["offset"])
+    n = strata["strata"] + 1
     ends = [strata["low"], strata["high"], strata["value"] or strata["low"]]
-    if any(len(weights) != n or min(weights, default=0) <= 0 for weights in ends):
+    if len(strata["offset"]) != n or any(len(weights) != n or min(weights) <= 0 for weights in ends):
         raise ValueError("strata have weights that do not fit")
     indices = strata["stratum_of"]
-    if len(indices) != math.prod(map(_size, strata["columns"])) or min(indices) < 0 or max(indices) > n - 2:
+    if len(indices) != math.prod(map(_size, strata["columns"])) or not 0 <= min(indices) <= max(indices) < n:
         raise ValueError("strata do not fit their columns")
     return strata
 
@@ -79,7 +80,8 @@ def learn_strata(names: Sequence[str], frame: pl.DataFrame, columns: Sequence[Co
     size = math.prod(map(_size, cells))
     if size > MOST:
         raise InputError(f"labelled_by gives {size:,} combinations of values. Name fewer columns, or those with fewer.")
-    known = np.bincount(_places(frame, cells)[labelled], minlength=size)
+    places = _places(frame, cells)
+    rows, known = (np.bincount(part, minlength=size) for part in (places, places[labelled]))
     large = np.flatnonzero(known >= LEAST)
     stratum = np.full(size, len(large))
     stratum[large] = np.arange(len(large))
@@ -90,14 +92,16 @@ def learn_strata(names: Sequence[str], frame: pl.DataFrame, columns: Sequence[Co
             f"labelled_by needs {LEAST} labelled rows in each of two groups of rows, but no two groups by "
             f"{', '.join(map(repr, dict.fromkeys(names)))} have so many. Label more rows, or name another column."
         )
-    return {"columns": cells, "stratum_of": stratum.tolist(), "offset": [], "low": [], "high": [], "value": None}
+    n = int(stratum.max()) + 1
+    stratum[rows == 0] = n
+    of_place = stratum.tolist()
+    return {"columns": cells, "strata": n, "stratum_of": of_place, "offset": [], "low": [], "high": [], "value": None}
 
 
 def stratum_of(strata: Strata, frame: pl.DataFrame) -> Index:
-    """The stratum of each row, whose columns were read by ``conform``; the number of strata for a row of none."""
+    """The stratum of each row, whose columns were read by ``conform``. Rows of no stratum have one number more."""
     places = _places(frame, strata["columns"])
-    of_place = np.array(strata["stratum_of"])
-    return np.where(places < 0, of_place.max() + 1, of_place[places])
+    return np.where(places < 0, strata["strata"], np.array(strata["stratum_of"])[places])
 
 
 def check_names(
@@ -159,11 +163,10 @@ def _names(strata: Strata) -> list[str]:
     """Each stratum in words: the values of its columns."""
     words = [_cell_names(cells) for cells in strata["columns"]]
     sizes = [len(own) for own in words]
-    n = max(strata["stratum_of"]) + 1
-    parts: list[list[str]] = [[] for _ in range(n)]
+    parts: list[list[str]] = [[] for _ in range(strata["strata"] + 1)]
     for place, stratum in enumerate(strata["stratum_of"]):
         parts[stratum].append(", ".join(own[i] for own, i in zip(words, np.unravel_index(place, sizes), strict=True)))
-    return [part[0] if len(part) == 1 else "other" for part in parts]
+    return [part[0] if len(part) == 1 else "other" for part in parts[:-1]]
 
 
 def _cell_names(cells: Cells) -> list[str]:
@@ -197,7 +200,10 @@ class Box(NamedTuple):
         weights = self.value if self.value.sum() > 0 else np.ones_like(value)
         middle = float((weights * value).sum() / weights.sum())
         boxes = list(self._of_alike_odds()) or [self]
-        lowest, highest = min(-box._largest_mean(-low) for box in boxes), max(box._largest_mean(high) for box in boxes)
+        lowest, highest = (
+            min(0.0 - box._largest_mean(-low) for box in boxes),
+            max(box._largest_mean(high) for box in boxes),
+        )
         return middle, min(lowest, middle), max(highest, middle)
 
     def _of_alike_odds(self) -> Iterator["Box"]:
@@ -218,7 +224,7 @@ class Box(NamedTuple):
     def sums(self, parts: Sequence[Triple]) -> tuple[float, float]:
         """The range of the number of positives in some rows, from the share of each stratum's positives in them."""
         _, low, high = np.array(parts).T
-        return -self._largest_sum(-low, self.total[0]), self._largest_sum(high, self.total[1])
+        return 0.0 - self._largest_sum(-low, self.total[0]), self._largest_sum(high, self.total[1])
 
     def _filled(self, values: Array) -> tuple[Array, Array]:
         """Positives put where the value is largest: their number whenever a stratum is full, and the sum of values."""
@@ -315,9 +321,8 @@ class Counted(NamedTuple):
         """The same for the positives that are not labelled."""
         low, high, value, (least, most), *_ = self.box(prior)
         n = self.labelled.sum()
-        return Box(
-            low - self.labelled, high - self.labelled, value - self.labelled, (least - n, most - n), self.labelled
-        )
+        low, high, value = low - self.labelled, high - self.labelled, value - self.labelled
+        return Box(low, high, value, (least - n, most - n), self.labelled)
 
     def weights(self, strata: Strata, prior: PriorEstimate) -> Strata:
         """The strata with what scoring needs."""

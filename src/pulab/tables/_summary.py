@@ -107,6 +107,7 @@ def summarise(
         "warnings": warnings,
         "seconds": time.perf_counter() - request.started,
         "random_state": request.random_state,
+        "measured": None,
     }
     return cast(Summary, _plain(summary)), candidates
 
@@ -151,7 +152,8 @@ def _candidates(
     others = np.flatnonzero(~data.labelled)
     effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, others)
     reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[best]))
-    head = pl.concat([head, reasons], how="horizontal")  # without reasons beyond the first rows
+    reasons = pl.concat([reasons, reasons.clear(len(rows) - len(best))])  # the others have none
+    head = pl.concat([head, reasons], how="horizontal")
     return beside(head, data.frame[rows].drop(data.label.name))
 
 

@@ -1,0 +1,90 @@
+"""The review of a table by a person: the rows to ask about, and the model once they are answered."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pulab.metrics import Array
+from pulab.priors import PriorEstimate
+from pulab.review.design import Draw, draw
+from pulab.summary import Measured, ReviewPoint
+from pulab.tables import _evaluate as evaluate
+from pulab.tables._crossfit import HeldOut, Views
+from pulab.tables._decide import Probabilities, Rule
+from pulab.tables._model import TableModel, beside
+from pulab.tables._prepare import TableData
+from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
+from pulab.tables._strata import Counted
+
+
+def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: int) -> Draw:
+    """Draw unlabeled rows by their held-out scores, with reasons and all columns. ``upper`` bounds the prior."""
+    labelled, scores = data.labelled, held_out.scores
+    drawn = draw(scores[~labelled], scores[labelled], upper, np.random.default_rng(seed))
+    unlabeled = np.flatnonzero(~labelled)
+    rows = unlabeled[drawn.rows]
+    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, rows, unlabeled)
+    reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[rows]))
+    names = {} if data.id is None else {data.id: data.frame[data.id][rows]}
+    head = pl.concat([pl.DataFrame({"row": rows + 1, **names}), reasons], how="horizontal")
+    frame = beside(head, data.frame[rows].drop(data.label.name))
+    return Draw(frame, drawn.stratum.tolist(), drawn.ends.tolist(), drawn.labelled.tolist())
+
+
+def with_answers(model: TableModel, measured: Measured) -> TableModel:
+    """The same model with the measured share of positives: its figures, probabilities and decisions follow it."""
+    summary, held_out = model.summary, model.held_out
+    labelled, scores = held_out["labelled"].to_numpy(), held_out["score"].to_numpy()
+    scenario, before = summary["scenario"], summary["prior"]
+    least = labelled.mean() if scenario == "single-sample" else 0.0
+    low, value, high = (max(least, measured["prior"][end]) for end in ("low", "value", "high"))
+    prior = PriorEstimate(value, (low, high), "measured", source="measured")
+    strata, counted, of_row = model.probabilities.strata, None, None
+    if strata is not None:
+        of_row = held_out["stratum"].to_numpy()
+        counted = Counted.of(scores - np.array(strata["offset"])[of_row], labelled, of_row)
+    probabilities = Probabilities.learn(scores, labelled, prior, scenario, strata, counted)
+    ranked = np.sort(scores[~labelled])[::-1]
+    decision = summary["decision"]
+    if decision["rule"] is None:
+        decision = Rule(None, None, None).decision(ranked, value)
+    is_called = probabilities.called(scores, decision, of_row)
+    n_called = 0 if is_called is None else int(is_called[~labelled].sum())
+    points = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], counted)
+    counts = (int(labelled.sum()), int((~labelled).sum()))
+
+    def columns(some: Array) -> dict[str, Any]:
+        strata_of_some = None if of_row is None else of_row[_nearest(scores, some)]
+        return probabilities.of_candidates(some, decision, *counts, scenario, strata_of_some)
+
+    of_shown = pl.DataFrame(columns(np.array([row["score"] for row in summary["candidates"]]))).rows(named=True)
+    candidates = model.candidates
+    if "score" in candidates.columns:  # somebody may have changed their file
+        candidates = candidates.with_columns(**columns(candidates["score"].to_numpy()))
+    changed = {
+        **summary,
+        "prior": {**before, "low": low, "high": high, "value": value, "source": "measured"},
+        "decision": decision,
+        "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario, counted),
+        "review": [_measured_point(point, measured) for point in points],
+        "candidates": [{**row, **new} for row, new in zip(summary["candidates"], of_shown, strict=True)],
+        "measured": measured,
+    }
+    return replace(model, summary=changed, probabilities=probabilities, candidates=candidates)  # type: ignore[arg-type]
+
+
+def _nearest(scores: Array, some: Array) -> NDArray[np.intp]:
+    """The rows that have these scores, up to how a file or a page rounds them."""
+    order = np.argsort(scores)
+    after = np.clip(np.searchsorted(scores[order], some), 1, len(scores) - 1)
+    closer = some - scores[order][after - 1] < scores[order][after] - some
+    return np.asarray(order[after - closer])
+
+
+def _measured_point(point: ReviewPoint, measured: Measured) -> ReviewPoint:
+    """With the measured precision and recall, where the answers tell them at this depth."""
+    found = next((item for item in measured["review"] if item["k"] == point["k"]), None)
+    return point if found is None else {**point, **found}
