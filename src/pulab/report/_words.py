@@ -73,3 +73,10 @@ def share_of_positives(low: float, high: float, value: float | None, scenario: s
         )
     how = "The review measured it" if source == "measured" else "A region of pure positives shows it"
     return f"About {percent(value)} of {of} are positive, between {span([low, high])}. {how}."
+
+
+def about(summary: Summary) -> list[str]:
+    """The three sentences that matter most."""
+    prior = summary["prior"]
+    known = share_of_positives(prior["low"], prior["high"], prior["value"], summary["scenario"], prior["source"])
+    return [headline(summary), known, assumption(summary)]

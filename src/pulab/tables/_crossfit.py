@@ -28,11 +28,12 @@ OnStep = Callable[[str, int, int], None]  # the current step, the number of fits
 
 AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
 FOLDS = 5
+MANY_ROWS = 50_000
 
 
-def auto() -> list[str]:
-    """The methods that `auto` compares, less one whose libraries are missing."""
-    return [method for method in AUTO if method != "nnpu-boosting" or backends()]
+def auto(n_rows: int) -> list[str]:
+    """The methods that `auto` compares. nnpu-boosting needs its libraries, and takes minutes for many rows."""
+    return [method for method in AUTO if method != "nnpu-boosting" or (backends() and n_rows <= MANY_ROWS)]
 
 
 class Views:

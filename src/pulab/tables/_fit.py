@@ -158,7 +158,7 @@ def fit_table(
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
-            choice = cross_fit.choose(auto() if asked == "auto" else methods)
+            choice = cross_fit.choose(auto(len(data.labelled)) if asked == "auto" else methods)
         held_out = cross_fit.held_out(choice.method)
         share = cross_fit.prior_of(choice.method)
         on_step("fitting to all rows", FOLDS, FOLDS + 1)

@@ -96,6 +96,15 @@ class TableModel:
             f"{table['rows']:,} rows, prior {prior['low']:.3f} to {prior['high']:.3f}>"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the headline, what is known of the share of positives, and the first candidates."""
+        from html import escape
+
+        from pulab.report._words import about
+
+        lines = "".join(f"<p>{escape(line)}</p>" for line in (repr(self), *about(self.summary)))
+        return f"{lines}{self.candidates.head(5)._repr_html_()}"
+
     def score(self, table: Any) -> Any:
         """Scores of a table's rows in their order: the id if there is one, score, probabilities, decision.
 
