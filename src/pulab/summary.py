@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 Interval = list[float]  # its two ends
+ODDS = 20.0  # the odds of a positive to be labelled in one stratum against another, at most: assumed, not measured
 
 
 class Column(TypedDict):

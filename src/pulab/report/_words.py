@@ -1,7 +1,7 @@
 """Sentences about a fitted table, for the page and for the terminal."""
 
 from pulab.report._format import count, percent, span
-from pulab.summary import ReviewPoint, Summary
+from pulab.summary import ODDS, ReviewPoint, Summary
 
 HALF = 0.45  # the headline's list holds at least this share of the hidden positives
 UNCHECKED = (
@@ -35,8 +35,9 @@ def assumption(summary: Summary) -> str:
     if labelling is not None and labelling["by"]:
         names = " and ".join(repr(name) for name in labelling["by"])
         return (
-            f"All figures assume that the known positives are like the other positives with alike values of {names}. "
-            "Nobody has checked that. A review does (pulab review)."
+            f"All figures assume that the known positives are like the other positives with alike values of {names}, "
+            f"and that the odds of being labelled differ {ODDS:g} to 1 at most between such groups. Nobody has checked "
+            "that. A review does (pulab review)."
         )
     what_if = None if labelling is None else labelling["what_if"]
     if what_if is None:

@@ -13,7 +13,7 @@ from pulab.tables._features import Features, Single
 from pulab.tables._frame import name_of, read_table
 from pulab.tables._labels import LabelColumn, read_labels
 from pulab.tables._model import RESERVED
-from pulab.tables._strata import Strata, check_names, learn_strata
+from pulab.tables._strata import Strata, check_names, learn_strata, without_labels
 
 
 class Request(NamedTuple):
@@ -87,6 +87,8 @@ def prepare(
     whole, conformed = with_numbers(frame, columns, name), conform(frame, columns, name)
     check_names(labelled_by, label, id, frame.columns, name, notes)
     strata = learn_strata(labelled_by, conformed, columns, labelled) if labelled_by else None
+    if strata is not None:
+        warnings += without_labels(strata, conformed, labelled)
     return TableData(name, whole, conformed, columns, notes, label_column, labelled, id, tuple(warnings), strata)
 
 

@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from pulab.errors import InputError
 from pulab.metrics import Array
 from pulab.priors import PriorEstimate, Sample, bbe, dedpul, limits
-from pulab.summary import Stratum, _checked
+from pulab.summary import ODDS, Stratum, _checked
 from pulab.tables._columns import Column, check_column
 
 Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
 Triple = tuple[float, float, float]  # a value and the ends of its range
 
+MATTERS = 0.01  # share of the rows
 LEAST = 10  # labelled rows of a stratum; smaller ones are joined
 CELLS = 4  # a column of numbers is cut at its quartiles
 FEW = 10  # unless it has at most so many values
 WORDS = 50  # a column of words has at most so many values
 MOST = 10_000  # combinations of the values of several columns
-ODDS = 20.0  # the odds of a positive to be labelled in one stratum against another, at most
 STEPS = 20
 BIAS = 3.0  # what is asked of a column that was not named: one kind of rows is labelled so many times as often
 
@@ -104,6 +104,21 @@ def stratum_of(strata: Strata, frame: pl.DataFrame) -> Index:
     return np.where(places < 0, strata["strata"], np.array(strata["stratum_of"])[places])
 
 
+def without_labels(strata: Strata, frame: pl.DataFrame, labelled: Marks) -> list[str]:
+    """A warning if many rows have values with which none is labelled."""
+    places = _places(frame, strata["columns"])
+    known = np.bincount(places[labelled], minlength=len(strata["stratum_of"]))
+    alone = known[places] == 0
+    if alone.mean() < MATTERS:
+        return []
+    most = int(np.bincount(places[alone]).argmax())
+    name = _place_name([_cell_names(cells) for cells in strata["columns"]], most)
+    return [
+        f"{alone.mean():.0%} of the rows have values with which no row is labelled, such as {name}. Nothing tells "
+        "about positives there. They are taken to be like those of other values."
+    ]
+
+
 def check_names(
     names: Any, label: str, id: str | None, known: Sequence[str], where: str, notes: dict[str, str]
 ) -> None:
@@ -162,11 +177,15 @@ def _places(frame: pl.DataFrame, columns: Sequence[Cells]) -> Index:
 def _names(strata: Strata) -> list[str]:
     """Each stratum in words: the values of its columns."""
     words = [_cell_names(cells) for cells in strata["columns"]]
-    sizes = [len(own) for own in words]
     parts: list[list[str]] = [[] for _ in range(strata["strata"] + 1)]
     for place, stratum in enumerate(strata["stratum_of"]):
-        parts[stratum].append(", ".join(own[i] for own, i in zip(words, np.unravel_index(place, sizes), strict=True)))
+        parts[stratum].append(_place_name(words, place))
     return [part[0] if len(part) == 1 else "other" for part in parts[:-1]]
+
+
+def _place_name(words: Sequence[Sequence[str]], place: int) -> str:
+    cells = np.unravel_index(place, [len(own) for own in words])
+    return ", ".join(own[int(i)] for own, i in zip(words, cells, strict=True))
 
 
 def _cell_names(cells: Cells) -> list[str]:
@@ -313,8 +332,6 @@ class Counted(NamedTuple):
             start, end = (self.low, self.value) if self.value.sum() > known else (self.value, high)
             span = (end - start).sum()
             middle = start + (end - start) * ((known - start.sum()) / span if span > 0 else 0.0)
-        elif not total[0] <= middle.sum() <= total[1]:
-            middle = self.low + (high - self.low) * (total[1] - self.low.sum()) / max((high - self.low).sum(), 1e-9)
         return Box(self.low, high, middle, total, self.labelled, counts_labelled=True)
 
     def hidden(self, prior: PriorEstimate) -> Box:
