@@ -4,10 +4,8 @@ from pulab.report._format import count, percent, span
 from pulab.summary import ODDS, ReviewPoint, Summary
 
 HALF = 0.45  # the headline's list holds at least this share of the hidden positives
-UNCHECKED = (
-    "All figures assume that the known positives are like the other positives. Nobody has checked that. "
-    "A review does (pulab review)."
-)
+CHECK = "Nobody has checked that. A review does (pulab review)."
+UNCHECKED = f"All figures assume that the known positives are like the other positives. {CHECK}"
 
 
 def headline_point(review: list[ReviewPoint]) -> ReviewPoint:
@@ -30,15 +28,16 @@ def headline(summary: Summary) -> str:
 def assumption(summary: Summary) -> str:
     """What the figures rest on, whether a review has checked it, and what hangs on it."""
     found, labelling = summary["measured"], summary["labelling"]
-    if found and found["settled"]:
-        return found["random_labelling"]["text"]
+    settled = found is not None and found["settled"]
     if labelling is not None and labelling["by"]:
         names = " and ".join(repr(name) for name in labelling["by"])
+        checked = "What a review measured does not rest on that." if settled else CHECK
         return (
             f"All figures assume that the known positives are like the other positives with alike values of {names}, "
-            f"and that the odds of being labelled differ {ODDS:g} to 1 at most between such groups. Nobody has checked "
-            "that. A review does (pulab review)."
+            f"and that the odds of being labelled differ {ODDS:g} to 1 at most between such groups. {checked}"
         )
+    if found is not None and settled:
+        return found["random_labelling"]["text"]
     what_if = None if labelling is None else labelling["what_if"]
     if what_if is None:
         return UNCHECKED

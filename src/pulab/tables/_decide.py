@@ -12,7 +12,7 @@ from pulab.errors import InputError
 from pulab.metrics import Array
 from pulab.priors import PriorEstimate
 from pulab.summary import Decision
-from pulab.tables._strata import Counted, Strata
+from pulab.tables._strata import Counted, Strata, known_share
 
 Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
@@ -44,7 +44,7 @@ class Probabilities(NamedTuple):
         if strata is not None and counted is not None:
             of_label = PUCalibrator(float(labelled.mean()), scenario)
             of_label.fit(scores - counted.offset[counted.of_row], labelled)
-            value = None if prior.value is None else of_label
+            value = None if known_share(prior, counted) is None else of_label
             return cls(of_label, of_label, value, counted.weights(strata, prior))
 
         def at(share: float) -> PUCalibrator:
@@ -139,7 +139,7 @@ class Rule(NamedTuple):
                 check_number("a cost", cost, low=0, ends="()")
         return self
 
-    def decision(self, ranked: Array, prior: float | None) -> Decision:
+    def decision(self, ranked: Array, prior: float | None, by_strata: bool = False) -> Decision:
         """The rule for rows of any table. ``ranked`` are the scores of the unlabeled rows, best first."""
         n = len(ranked)
         if self.top is not None or self.budget is not None:
@@ -147,10 +147,11 @@ class Rule(NamedTuple):
             why = f"The first {k:,} of {n:,} unlabeled rows are called positive, and rows that score as high."
             return {"rule": "score", "at": float(ranked[k - 1]), "why": why}
         if prior is None:
-            why = "No row is called positive, because the share of positives is not known. "
-            why += (
-                "Give it (--prior), measure it (pulab review), or say how many rows you can look at (--top, --budget)."
-            )
+            why = "No row is called positive, because the share of positives is not known"
+            give = ". Give it (--prior), measure it (pulab review), or say how many rows you can look at (--top, --budget)."
+            if by_strata:
+                give = " for each group of rows. Say how many rows you can look at (--top, --budget)."
+            why += give
             return {"rule": None, "at": None, "why": why}
         if self.costs is not None:
             alarm, miss = self.costs

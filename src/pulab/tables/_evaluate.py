@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.metrics import Array, accuracy_of, f1_of, precision_of, roc_auc_of, separation
 from pulab.priors import PriorEstimate, Sample, limits
 from pulab.summary import Distributions, Feature, Metric, ReviewPoint, WhatIf
-from pulab.tables._strata import BIAS, Box, Counted, Triple
+from pulab.tables._strata import BIAS, Box, Counted, Triple, known_share
 
 Marks = NDArray[np.bool_]
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
@@ -60,6 +61,8 @@ def figures(
     above = _share_above(score[labelled], score[population])
     parts = _parts(labelled, strata)
     mean = (lambda triples: triples[0]) if strata is None else strata.box(prior).mean
+    if known_share(prior, strata) is None:
+        prior = replace(prior, evident=False, source="estimated")  # figures have no values, only ranges
     separated = mean([_mean_interval(1 - above[part]) for part in parts])
     metrics = [
         _metric("separation", lambda prior, x: x, separated, None),
@@ -198,15 +201,16 @@ def review(
     parts = [positive[part] for part in _parts(labelled, strata)]
     sizes = [_as_many(len(part), n) for part, n in zip(parts, hidden.value, strict=True)]
     known = None
-    if prior.value is not None and strata is None:
-        known = _mean_probabilities(labelled, score, prior.value, scenario, counts)
+    share = known_share(prior, strata)
+    if share is not None and strata is None:
+        known = _mean_probabilities(labelled, score, share, scenario, counts)
     result: list[ReviewPoint] = []
     by_part = [
         [_share_interval(_share_found(part, ranked, k), n) for part, n in zip(parts, sizes, strict=True)]
         for k in counts
     ]
     found = [hidden.mean(triples) for triples in by_part]
-    if prior.value is not None and strata is not None:
+    if share is not None and strata is not None:
         known = np.array([n for n, _, _ in found]) * hidden.value.sum() / counts
     sums = [hidden.sums(triples) for triples in by_part]
     lowest = np.array([least / k for (least, _), k in zip(sums, counts, strict=True)])

@@ -20,7 +20,7 @@ from pulab.tables._drift import learn_profile
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
-from pulab.tables._strata import stratum_of
+from pulab.tables._strata import known_share, stratum_of
 from pulab.tables._summary import Knowledge, summarise
 
 USABLE = tuple(key for key, method in METHODS.items() if method.learns_from_pu_alone)
@@ -165,7 +165,8 @@ def fit_table(
         classifier = cross_fit.fit_to_all(choice.method)
         on_step("evaluating the model", FOLDS + 1, FOLDS + 1)
         request = Request(asked, scenario, random_state, start)
-        decision = rule.decision(np.sort(held_out.scores[~data.labelled])[::-1], share.value)
+        ranked, known = np.sort(held_out.scores[~data.labelled])[::-1], known_share(share, held_out.strata)
+        decision = rule.decision(ranked, known, data.strata is not None)
         strata = data.strata, held_out.strata
         probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario, *strata)
         knowledge = Knowledge(share, getattr(classifier, "prior_", share.prior), probabilities, decision)

@@ -119,6 +119,11 @@ class TableModel:
         """Probabilities of being negative and positive, for each row. Refused if only their range is known."""
         p = self.score(table)["probability"]
         if p.null_count():
+            if self.probabilities.strata is not None:
+                raise InputError(
+                    "probabilities are not known, because the share of positives is not known for each group of rows "
+                    "that labelling depends on. Use score, which gives both ends."
+                )
             low, high = self.summary["prior"]["low"], self.summary["prior"]["high"]
             raise InputError(
                 f"probabilities are not known, because the share of positives lies anywhere from {low:.3g} to "

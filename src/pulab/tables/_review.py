@@ -17,7 +17,7 @@ from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._model import TableModel, beside
 from pulab.tables._prepare import TableData
 from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
-from pulab.tables._strata import Counted
+from pulab.tables._strata import Counted, known_share
 
 
 def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: int) -> Draw:
@@ -50,7 +50,7 @@ def with_answers(model: TableModel, measured: Measured) -> TableModel:
     ranked = np.sort(scores[~labelled])[::-1]
     decision = summary["decision"]
     if decision["rule"] is None:
-        decision = Rule(None, None, None).decision(ranked, value)
+        decision = Rule(None, None, None).decision(ranked, known_share(prior, counted), strata is not None)
     is_called = probabilities.called(scores, decision, of_row)
     n_called = 0 if is_called is None else int(is_called[~labelled].sum())
     points = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], counted)

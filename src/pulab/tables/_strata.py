@@ -350,7 +350,7 @@ class Counted(NamedTuple):
         def by_label(numbers: Array) -> list[float]:
             return [*(numbers / self.labelled).tolist(), float(numbers.sum() / self.labelled.sum())]
 
-        known = None if prior.value is None else by_label(value)
+        known = None if known_share(prior, self) is None else by_label(value)
         ends = {"low": by_label(lowest), "high": by_label(np.maximum(highest, lowest))}
         return cast(Strata, {**strata, "offset": self.offset.tolist(), **ends, "value": known})
 
@@ -361,3 +361,8 @@ class Counted(NamedTuple):
             {"name": name, "rows": int(rows), "labelled": int(labelled), "low": float(low), "high": float(high)}
             for name, rows, labelled, low, high in columns
         ]
+
+
+def known_share(prior: PriorEstimate, strata: Counted | None) -> float | None:
+    """The share of positives, if it is known in every stratum. A known share of the whole table is not enough."""
+    return prior.value if strata is None or strata.evident else None
