@@ -91,7 +91,7 @@ def test_a_known_prior_of_the_table_is_not_known_of_its_strata(biased: Biased) -
     scores = told.score(biased.frame)
     assert scores["probability"].null_count() == scores["decision"].null_count() == scores.height
     assert (scores["probability_low"].mean() or 1) < 0.3 < (scores["probability_high"].mean() or 0)
-    assert "for each group of rows" in told.summary["decision"]["why"]
+    assert "not known for each group: say how many rows" in told.summary["decision"]["why"]
     with pytest.raises(InputError, match="for each group of rows"):
         told.predict_proba(biased.frame)
 

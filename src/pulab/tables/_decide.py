@@ -148,10 +148,10 @@ class Rule(NamedTuple):
             return {"rule": "score", "at": float(ranked[k - 1]), "why": why}
         if prior is None:
             why = "No row is called positive, because the share of positives is not known"
-            give = ". Give it (--prior), measure it (pulab review), or say how many rows you can look at (--top, --budget)."
-            if by_strata:
-                give = " for each group of rows. Say how many rows you can look at (--top, --budget)."
-            why += give
+            say = "say how many rows you can look at (--top, --budget)."
+            why += (
+                f" for each group: {say}" if by_strata else f". Give it (--prior), measure it (pulab review), or {say}"
+            )
             return {"rule": None, "at": None, "why": why}
         if self.costs is not None:
             alarm, miss = self.costs
