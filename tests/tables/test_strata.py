@@ -173,6 +173,11 @@ def test_numbers_gaps_and_rare_words_have_strata(biased: Biased) -> None:
     of_row = stratum_of(data.strata, data.conformed)
     assert np.bincount(of_row).tolist()[-1] == age.null_count()
     assert max(np.bincount(of_row)) < 1.2 * min(np.bincount(of_row))
+    days = pl.Series("age", np.datetime64("2024-01-01") + np.arange(3000) % 400)
+    by_day = prepare(biased.frame.with_columns(days), "known", id="id", labelled_by=["age"])
+    assert by_day.strata is not None
+    counted = Counted.of(rng.random(3000), by_day.labelled, stratum_of(by_day.strata, by_day.conformed))
+    assert counted.summary(by_day.strata)[0]["name"] == "age up to 2024-04-03"
     of_plan = learn_strata(["plan"], data.conformed, data.columns, data.labelled)
     assert of_plan["strata"] == 2  # c and d have too few labelled rows, and join the smallest
     silent = data.labelled & (plan != "b").to_numpy()

@@ -44,6 +44,7 @@ class Cells(TypedDict):
     name: str
     edges: list[float]  # upper ends of the cells of numbers or dates; the last cell has none
     words: list[str]  # the cells of words
+    are_dates: bool
 
 
 class Strata(TypedDict):
@@ -137,7 +138,7 @@ def check_names(
 
 
 def _learn_cells(values: pl.Series, kind: str) -> Cells:
-    cells: Cells = {"name": values.name, "edges": [], "words": []}
+    cells: Cells = {"name": values.name, "edges": [], "words": [], "are_dates": kind == "date"}
     known = values.drop_nulls()
     if kind in ("text", "boolean"):
         cells["words"] = sorted(known.cast(pl.String).unique().to_list())
@@ -190,6 +191,8 @@ def _place_name(words: Sequence[Sequence[str]], place: int) -> str:
 
 def _cell_names(cells: Cells) -> list[str]:
     name, edges = cells["name"], [f"{edge:.6g}" for edge in cells["edges"]]
+    if cells["are_dates"]:
+        edges = [str(np.datetime64(int(edge), "ms").astype("datetime64[D]")) for edge in cells["edges"]]
     if cells["words"]:
         return [*(f"{name} = {word}" for word in cells["words"]), f"{name} missing"]
     ranges = [f"{name} up to {edge}" if i == 0 else f"{name} {edges[i - 1]} to {edge}" for i, edge in enumerate(edges)]
@@ -219,11 +222,8 @@ class Box(NamedTuple):
         weights = self.value if self.value.sum() > 0 else np.ones_like(value)
         middle = float((weights * value).sum() / weights.sum())
         boxes = list(self._of_alike_odds()) or [self]
-        lowest, highest = (
-            min(0.0 - box._largest_mean(-low) for box in boxes),
-            max(box._largest_mean(high) for box in boxes),
-        )
-        return middle, min(lowest, middle), max(highest, middle)
+        lowest = min(0.0 - box._largest_mean(-low) for box in boxes)
+        return middle, min(lowest, middle), max(middle, *(box._largest_mean(high) for box in boxes))
 
     def _of_alike_odds(self) -> Iterator["Box"]:
         """Parts of the box, by the lowest number of hidden positives for one labelled row."""
