@@ -243,8 +243,8 @@ def prior_aim() -> str:
             "these have no pure region by the rule.",
             "- In the same runs the error of `auto` should be below that of pulearn's best estimator: "
             f"{auto:.3f} against {best:.3f}, {reached[auto < best]}.",
-            f"- The range should contain the true prior in 95 %. It does in {len(rows) - len(missed)} of {len(rows)} runs"
-            + (f"; it misses it on {where}." if missed else "."),
+            f"- The range should contain the true prior in 95 %. It does in {len(rows) - len(missed)} of {len(rows)} "
+            f"runs{f'; it misses it on {where}' if missed else ''}.",
             f"- Pure positives are evident in {len(evident)} runs. There the mean error of `auto` is "
             f"{prior_error(evident, 'auto'):.3f}.",
         ]

@@ -72,7 +72,7 @@ def share_of_positives(low: float, high: float, value: float | None, scenario: s
             "because no group of rows is clearly all positive."
         )
     how = "The review measured it" if source == "measured" else "A region of pure positives shows it"
-    return f"About {percent(value)} of {of} are positive, between {span([low, high])}. {how}."
+    return f"About {percent(value)} of {of} are positive ({span([low, high])}). {how}."
 
 
 def about(summary: Summary) -> list[str]:

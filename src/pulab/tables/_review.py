@@ -69,7 +69,7 @@ def with_answers(model: TableModel, measured: Measured) -> TableModel:
         "prior": {**before, "low": low, "high": high, "value": value, "source": "measured"},
         "decision": decision,
         "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario, counted),
-        "review": [_measured_point(point, measured) for point in points],
+        "review": _measured_points(points, measured),
         "candidates": [{**row, **new} for row, new in zip(summary["candidates"], of_shown, strict=True)],
         "measured": measured,
     }
@@ -84,7 +84,12 @@ def _nearest(scores: Array, some: Array) -> NDArray[np.intp]:
     return np.asarray(order[after - closer])
 
 
-def _measured_point(point: ReviewPoint, measured: Measured) -> ReviewPoint:
-    """With the measured precision and recall, where the answers tell them at this depth."""
-    found = next((item for item in measured["review"] if item["k"] == point["k"]), None)
-    return point if found is None else {**point, **found}
+def _measured_points(points: list[ReviewPoint], measured: Measured) -> list[ReviewPoint]:
+    """With the measured precision and recall, at the depths where the answers tell them."""
+    by_depth = {item["k"]: item for item in measured["review"]}
+    points = [{**point, **by_depth[point["k"]]} if point["k"] in by_depth else point for point in points]
+    for point, longer in zip(points[-2::-1], points[:0:-1], strict=True):  # earlier candidates are no worse
+        point["precision_low"] = max(point["precision_low"], longer["precision_low"])
+        if point["precision"] is not None:
+            point["precision"] = max(point["precision"], point["precision_low"])
+    return points
