@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 from pulab.cli.app import app
 from pulab.errors import InputError
 from pulab.report._words import assumption
+from pulab.review import Answers, measured
 from pulab.tables import TableModel, fit_table
 from pulab.tables._prepare import prepare
+from pulab.tables._review import with_answers
 from pulab.tables._strata import Box, Counted, check_strata, learn_strata, stratum_of, without_labels
 
 PLACES = ["north", "south"]
@@ -224,3 +226,18 @@ def test_the_assumption_is_said(biased: Biased, model: TableModel, tmp_path: Pat
     assert what_if is not None
     assert "--labelled-by" in assumption(plain.summary)
     assert what_if["low"] < point(plain, what_if["k"])["recall"] < what_if["high"]
+
+
+def test_answers_of_a_review_limit_the_numbers_of_all_strata(biased: Biased, model: TableModel) -> None:
+    assert model.draw is not None
+    rows = model.draw.frame["id"].to_numpy()[:100] - 7
+    answers = Answers(model.draw, [(i, "yes" if biased.y[row] else "no") for i, row in enumerate(rows)])
+    found = measured(answers, model.summary)
+    assert found is not None
+    reviewed = with_answers(model, found)
+    before, after = (part.score(biased.frame)["probability_low"].to_numpy().mean() for part in (model, reviewed))
+    assert before < after  # more positives are certain
+    assert point(reviewed, 150)["precision"] is None
+    assert reviewed.candidates.columns == model.candidates.columns
+    assert "does not rest on that" in assumption(reviewed.summary)
+    assert "None" not in reviewed.report()
