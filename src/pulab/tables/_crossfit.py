@@ -96,7 +96,7 @@ class CrossFit:
     def ranker(self) -> str:
         """The better one of the methods that rank without a prior."""
         methods = [method for method in AUTO if METHODS[method].ranks_without_prior]
-        return best_of({method: self._depths(method, methods[0]) for method in methods})
+        return best_of({method: log_depths(self.held_out(method).scores, self.labelled) for method in methods})
 
     def prior_of(self, method: str) -> PriorEstimate:
         """What is known of the prior: given, or what the held-out ranking of a method tells."""
@@ -167,22 +167,13 @@ class CrossFit:
         self._done[method] = held_out
         return held_out
 
-    def _depths(self, method: str, first: str) -> Array:
-        """The depths of the labelled rows. With strata, each counts for the positives that it stands for."""
-        depths = log_depths(self.held_out(method).scores, self.labelled)
-        strata = self.held_out(first).strata
-        if strata is None:
-            return depths
-        weights = (strata.value / strata.labelled)[strata.of_row[self.labelled]]
-        return np.asarray(depths * weights / weights.mean())
-
     def choose(self, methods: Sequence[str]) -> Choice:
         """The method that ranks held-out labelled rows highest, and why. The comparison needs no prior."""
         depths: dict[str, Array] = {}
         seconds: dict[str, float] = {}
         for method in methods:
             start = time.perf_counter()
-            depths[method] = self._depths(method, methods[0])
+            depths[method] = log_depths(self.held_out(method).scores, self.labelled)
             seconds[method] = time.perf_counter() - start
             depth = float(np.exp(depths[method].mean()))
             self.on_step(f"{method}: it ranks known positives in the first {depth:.1%}", len(depths), len(methods))
