@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Any, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 Interval = list[float]  # its two ends
+ODDS = 20.0  # the odds of a positive to be labelled in one stratum against another, at most: assumed, not measured
 
 
 class Column(TypedDict):
@@ -109,6 +110,34 @@ class ReviewPoint(TypedDict):
     lift: float  # times as many positives as among k random unlabeled rows
     lift_low: float
     lift_high: float
+
+
+class Stratum(TypedDict):
+    """Rows with alike values of the columns that the labelling depends on."""
+
+    name: str
+    rows: int
+    labelled: int
+    low: float  # the number of positives
+    high: float
+
+
+class WhatIf(TypedDict):
+    """The share of the hidden positives in the first k rows, if labelling were biased along a column."""
+
+    column: str
+    times: float  # positives of one kind are labelled up to so many times as often as those of another
+    k: int
+    low: float
+    high: float
+
+
+class Labelling(TypedDict):
+    """What is assumed about the choice of the labelled rows."""
+
+    by: list[str]  # the columns that it may depend on; empty: labelled rows are like all positives
+    strata: list[Stratum]
+    what_if: WhatIf | None  # for the column along which a bias would change most; None if columns are named
 
 
 class Curve(TypedDict):
@@ -216,6 +245,7 @@ class Summary(TypedDict):
     created: str
     table: Table
     scenario: str
+    labelling: Labelling | None
     prior: Prior
     method: MethodUsed
     decision: Decision
@@ -233,7 +263,7 @@ class Summary(TypedDict):
     measured: Measured | None  # after `pulab review`
 
 
-ADDED = ("measured",)  # keys that older files lack
+ADDED = ("labelling", "measured")  # keys that older files lack
 
 
 def check_summary(summary: Any) -> Summary:

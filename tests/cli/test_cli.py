@@ -188,6 +188,7 @@ def test_flags_are_as_they_were() -> None:
             "--id",
             "--json",
             "--label",
+            "--labelled-by",
             "--method",
             "--out",
             "--positive",

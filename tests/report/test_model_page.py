@@ -122,6 +122,11 @@ SUMMARY: dict[str, Any] = {
         ],
     },
     "scenario": "single-sample",
+    "labelling": {
+        "by": ["region"],
+        "strata": [{"name": "region = north", "rows": 900, "labelled": 70, "low": 70.0, "high": 240.0}],
+        "what_if": {"column": "age", "times": 3.0, "k": 500, "low": 0.31, "high": 0.62},
+    },
     "prior": {
         "low": 0.17,
         "high": 0.26,
@@ -388,9 +393,11 @@ def other(value: Any) -> Any:
 
 
 GIVEN = SUMMARY | {"prior": SUMMARY["prior"] | {"source": "given"}}
+UNNAMED = SUMMARY | {"measured": None, "labelling": SUMMARY["labelling"] | {"by": []}}
 MEASURED = [("measured",), *(("measured", key) for key in ("prior", "prior_if_random", "prior_by_design"))]
 # Their keys are changed one by one.
 WHOLE = [("table",), ("prior",), ("method",), ("decision",), ("distributions",), ("stability",), *MEASURED]
+WHOLE += [("labelling",), ("labelling", "what_if")]
 WHOLE += [("measured", "random_labelling")]
 FOR_PROGRAMS = {("prior", "warnings")}  # the page shows them among all warnings
 # True only of random labelling, which a page cannot know.
@@ -400,11 +407,13 @@ FOR_PROGRAMS |= {("measured", "prior_if_random", key) for key in ("value", "low"
 @pytest.mark.parametrize("path", sorted(set(paths_of(Summary)) - {*FOR_PROGRAMS, *WHOLE}), ids=".".join)
 def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> None:
     """A key that is renamed in the definition but not in the page, or the other way round, fails here."""
-    assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in (SUMMARY, GIVEN, OPEN))
+    wholes = (SUMMARY, GIVEN, OPEN, UNNAMED)
+    assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in wholes)
 
 
 OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {("measured", "prior")}
 OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
+OPTIONAL |= {("labelling",), ("labelling", "what_if")}
 OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}
 
 

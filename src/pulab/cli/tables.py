@@ -56,6 +56,10 @@ def fit(
         str, typer.Option(help="The share of positives, such as 0.3, a range, such as 0.02:0.06, or the word estimate.")
     ] = "estimate",
     scenario: Scenario = "single-sample",
+    labelled_by: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that the labelling may depend on. Can be repeated.", show_default=False),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Call the first so many candidates positive.")] = None,
     budget: Annotated[
         float | None, typer.Option(help="Call this share of the unlabeled rows positive, such as 0.02.")
@@ -83,6 +87,7 @@ def fit(
             method=method,
             prior=_told(prior),
             scenario=scenario,
+            labelled_by=labelled_by or (),
             top=top,
             budget=budget,
             costs=_costs(costs),

@@ -1,35 +1,51 @@
 """Sentences about a fitted table, for the page and for the terminal."""
 
 from pulab.report._format import count, percent, span
-from pulab.summary import ReviewPoint, Summary
+from pulab.summary import ODDS, ReviewPoint, Summary
 
 HALF = 0.45  # the headline's list holds at least this share of the hidden positives
-UNCHECKED = (
-    "All figures assume that the known positives are like the other positives. Nobody has checked that. "
-    "A review does (pulab review)."
-)
+CHECK = "Nobody has checked that. A review does (pulab review)."
+UNCHECKED = f"All figures assume that the known positives are like the other positives. {CHECK}"
 
 
-def assumption(summary: Summary) -> str:
-    """What the figures rest on, and whether a review has checked it."""
-    found = summary["measured"]
-    return found["random_labelling"]["text"] if found and found["settled"] else UNCHECKED
-
-
-def headline_point(summary: Summary) -> ReviewPoint:
+def headline_point(review: list[ReviewPoint]) -> ReviewPoint:
     """The shortest round list that holds about half of the hidden positives."""
-    points = [point for point in summary["review"] if len(str(point["k"]).rstrip("0")) <= 2]
-    return next((point for point in points if point["recall"] >= HALF), summary["review"][-1])
+    points = [point for point in review if len(str(point["k"]).rstrip("0")) <= 2]
+    return next((point for point in points if point["recall"] >= HALF), review[-1])
 
 
 def headline(summary: Summary) -> str:
     """What can be said without a prior: how much the first candidates hold."""
-    point = headline_point(summary)
+    point = headline_point(summary["review"])
     share = share_words(point["recall"])
     return (
         f"The first {count(point['k'])} of {count(summary['table']['unlabeled'])} unlabeled rows hold {share} of the "
         f"hidden positives ({span([point['recall_low'], point['recall_high']])}), {times(point['lift'])} as many as "
         f"{count(point['k'])} random rows."
+    )
+
+
+def assumption(summary: Summary) -> str:
+    """What the figures rest on, whether a review has checked it, and what hangs on it."""
+    found, labelling = summary["measured"], summary["labelling"]
+    settled = found is not None and found["settled"]
+    if labelling is not None and labelling["by"]:
+        names = " and ".join(repr(name) for name in labelling["by"])
+        checked = "What a review measured does not rest on that." if settled else CHECK
+        return (
+            f"All figures assume that the known positives are like the other positives with alike values of {names}, "
+            f"and that the odds of being labelled differ {ODDS:g} to 1 at most between such groups. {checked}"
+        )
+    if found is not None and settled:
+        return found["random_labelling"]["text"]
+    what_if = None if labelling is None else labelling["what_if"]
+    if what_if is None:
+        return UNCHECKED
+    return (
+        f"{UNCHECKED} The rows themselves cannot show it: if some kinds of {what_if['column']!r} were labelled "
+        f"{what_if['times']:g} times as often as others, no test would notice, and the first {count(what_if['k'])} "
+        f"rows would hold {span([what_if['low'], what_if['high']])} of the hidden positives. If you know what the "
+        "labelling depends on, name it (--labelled-by)."
     )
 
 

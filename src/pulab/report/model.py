@@ -61,7 +61,7 @@ def _facts(s: Summary) -> Facts:
         whole="all rows" if in_one_sample else "the unlabeled rows",
         hidden=[max(0.0, share * rows - known) for share in (prior["low"], prior["high"])],
         first=min(review, key=lambda point: abs(math.log(point["k"] / FIRST))),
-        half=_words.headline_point(s),
+        half=_words.headline_point(s["review"]),
     )
 
 

@@ -20,6 +20,7 @@ from pulab.priors import PriorEstimate, estimate_prior
 from pulab.summary import Compared
 from pulab.tables._features import Features, Single
 from pulab.tables._model import raw_scores, takes_gaps
+from pulab.tables._strata import Counted
 
 Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
@@ -54,10 +55,12 @@ class Views:
 class HeldOut(NamedTuple):
     """Scores of rows by models that have not seen them, and these models."""
 
-    scores: Array
+    raw: Array  # as the models give them
+    scores: Array  # corrected where labelling depends on columns
     models: list[Any]
     rows: list[Index]  # by model, the rows that it has not seen
-    of_unlabeled: list[Array]  # by model, its scores of all unlabeled rows
+    of_unlabeled: list[Array]  # by model, its scores of all unlabeled rows, corrected
+    strata: Counted | None
 
 
 class Choice(NamedTuple):
@@ -72,13 +75,21 @@ class CrossFit:
     """Fits of one table's rows in folds, for any method.
 
     ``given`` is what the caller said about the prior. Without it the prior is estimated from a ranking that needs none.
+    ``strata`` is the stratum of each row, if labelling depends on columns.
     """
 
     def __init__(
-        self, X: Views, labelled: Marks, given: PriorEstimate | None, scenario: str, seed: int, on_step: OnStep
+        self,
+        X: Views,
+        labelled: Marks,
+        given: PriorEstimate | None,
+        scenario: str,
+        seed: int,
+        on_step: OnStep,
+        strata: Index | None = None,
     ) -> None:
         self.X, self.labelled, self.given, self.scenario, self.seed = X, labelled, given, scenario, seed
-        self.on_step = on_step
+        self.on_step, self.strata = on_step, strata
         self._done: dict[str, HeldOut] = {}
 
     @cached_property
@@ -93,7 +104,9 @@ class CrossFit:
             return self.given
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PulabWarning)  # the summary has them
-            scores = self.held_out(method).scores
+            _, scores, *_, strata = self.held_out(method)
+            if strata is not None:
+                return strata.prior()
             return estimate_prior(None, self.labelled.astype(int), scenario=self.scenario, scores=scores)
 
     @cached_property
@@ -127,7 +140,7 @@ class CrossFit:
             classifier.set_params(prior=prior)
             classifier.prior_ = prior
         if isinstance(classifier, TablePUClassifier):
-            classifier.calibrate(self.held_out(method).scores, self.labelled)
+            classifier.calibrate(self.held_out(method).raw, self.labelled)
         return classifier
 
     def held_out(self, method: str) -> HeldOut:
@@ -136,15 +149,21 @@ class CrossFit:
             return self._done[method]
         marks = self.labelled
         n_splits = int(min(FOLDS, marks.sum(), (~marks).sum()))
-        held_out = HeldOut(np.empty(len(marks)), [], [], [])
+        raw, models, rows, of_unlabeled = np.empty(len(marks)), [], [], []
         X = self.X.of(method)
         for i, (train, test) in enumerate(PUStratifiedKFold(n_splits, random_state=self.seed).split(marks, marks)):
             self.on_step(f"{method}: fit {i + 1} of {n_splits}, the rest held out", i, n_splits)
-            held_out.models.append(self.fit(method, train))
-            scores = raw_scores(held_out.models[-1], X)
-            held_out.scores[test] = scores[test]
-            held_out.rows.append(test)
-            held_out.of_unlabeled.append(scores[~marks])
+            models.append(self.fit(method, train))
+            scores = raw_scores(models[-1], X)
+            raw[test] = scores[test]
+            rows.append(test)
+            of_unlabeled.append(scores[~marks])
+        if self.strata is None:
+            held_out = HeldOut(raw, raw, models, rows, of_unlabeled, None)
+        else:
+            counted = Counted.of(raw, marks, self.strata)
+            added = counted.offset[self.strata]
+            held_out = HeldOut(raw, raw + added, models, rows, [own + added[~marks] for own in of_unlabeled], counted)
         self._done[method] = held_out
         return held_out
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,12 @@ from scipy.stats import t as student
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.metrics import Array, accuracy_of, f1_of, precision_of, roc_auc_of, separation
 from pulab.priors import PriorEstimate, Sample, limits
-from pulab.summary import Distributions, Feature, Metric, ReviewPoint
+from pulab.summary import Distributions, Feature, Metric, ReviewPoint, WhatIf
+from pulab.tables._strata import BIAS, Box, Counted, Triple, known_share
 
 Marks = NDArray[np.bool_]
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
 Part = tuple[Any, Marks, Callable[[Any], Array]]
-Triple = tuple[float, float, float]  # a value and the ends of its range
 COUNTS = 0.75  # each labelled row counts so much: the models of several folds learn from the same labelled rows
 
 
@@ -42,21 +43,34 @@ class Population(NamedTuple):
         return max(0.0, prior * (self.n_labelled + self.n_unlabeled) - self.n_labelled)
 
 
-def figures(labelled: Marks, score: Array, called: Marks | None, prior: PriorEstimate, scenario: str) -> list[Metric]:
+def figures(
+    labelled: Marks,
+    score: Array,
+    called: Marks | None,
+    prior: PriorEstimate,
+    scenario: str,
+    strata: Counted | None = None,
+) -> list[Metric]:
     """The figures of the report, each with its range.
 
     Every figure is a formula of the prior and of something that labelled rows tell: a share, or a mean over them. It
-    rises or falls steadily with each of the two. So its range has its ends at the ends of both ranges.
+    rises or falls steadily with each of the two. So its range has its ends at the ends of both ranges. With strata,
+    each of them tells its own mean. Average precision is no mean over strata and is left out then.
     """
     population = Population.of(labelled, scenario).rows
     above = _share_above(score[labelled], score[population])
-    separated = _mean_interval(1 - above)
-    lifts = _average_lift(score[labelled], np.maximum(above, 1 / population.sum()))
+    parts = _parts(labelled, strata)
+    mean = (lambda triples: triples[0]) if strata is None else strata.box(prior).mean
+    if known_share(prior, strata) is None:
+        prior = replace(prior, evident=False, source="estimated")  # figures have no values, only ranges
+    separated = mean([_mean_interval(1 - above[part]) for part in parts])
     metrics = [
         _metric("separation", lambda prior, x: x, separated, None),
         _metric("roc_auc", roc_auc_of, separated, prior),
-        _metric("average_precision", lambda prior, x: prior * x, lifts, prior),
     ]
+    if strata is None:
+        lifts = _average_lift(score[labelled], np.maximum(above, 1 / population.sum()))
+        metrics.append(_metric("average_precision", lambda prior, x: prior * x, lifts, prior))
     names: dict[str, Callable[[float, float, float], float]] = {
         "precision": precision_of,
         "recall": lambda prior, recall, called: recall,
@@ -64,7 +78,9 @@ def figures(labelled: Marks, score: Array, called: Marks | None, prior: PriorEst
         "accuracy": accuracy_of,
     }
     share_called = 0.0 if called is None else float(called[population].mean())
-    found = (0.0, 0.0, 1.0) if called is None else _share_interval(float(called[labelled].mean()), int(labelled.sum()))
+    found = (0.0, 0.0, 1.0)
+    if called is not None:
+        found = mean([_share_interval(float(called[labelled][part].mean()), int(part.sum())) for part in parts])
     for name, formula in names.items():
         if called is None or (not share_called and name != "accuracy"):  # not defined if no row is called positive
             metrics.append({"name": name, "value": None, "low": None, "high": None, "more_is_better": True})
@@ -75,6 +91,13 @@ def figures(labelled: Marks, score: Array, called: Marks | None, prior: PriorEst
 
         metrics.append(_metric(name, of_rates, found, None if name == "recall" else prior))
     return metrics
+
+
+def _parts(labelled: Marks, strata: Counted | None) -> list[Marks]:
+    """By stratum, which of the labelled rows belong to it."""
+    if strata is None:
+        return [np.ones(int(labelled.sum()), bool)]
+    return [strata.of_row[labelled] == a for a in range(len(strata.rows))]
 
 
 def _metric(name: str, formula: Callable[[float, float], float], x: Triple, prior: PriorEstimate | None) -> Metric:
@@ -151,11 +174,17 @@ def distributions(labelled: Marks, score: Array, bins: int = 40) -> Distribution
 
 
 def review(
-    labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, depths: Sequence[int] = ()
+    labelled: Marks,
+    score: Array,
+    prior: PriorEstimate,
+    scenario: str,
+    depths: Sequence[int] = (),
+    strata: Counted | None = None,
 ) -> list[ReviewPoint]:
     """What the first candidates hold, by their number.
 
-    Under random labelling the hidden positives score as the labelled ones do. So recall and lift need no prior. The
+    Under random labelling the hidden positives score as the labelled ones do. So recall and lift need no prior. With
+    strata, labelling is random in each of them, and recall is a mean over their hidden positives. The
     ranges are for this table: they cover the chance of its hidden positives, too. Their number is not known; they are
     taken to be as many as the labelled ones, or fewer if the prior says so.
 
@@ -165,21 +194,30 @@ def review(
     """
     ranked = np.sort(score[~labelled])[::-1]
     positive = score[labelled]
-    n_u, n_p = len(ranked), len(positive)
+    n_u = len(ranked)
     steps = [digit * 10**power for power in range(1, 1 + len(str(n_u))) for digit in (1, 1.5, 2, 3, 5, 7)]
     counts = np.unique(np.minimum([*steps, *depths, n_u], n_u)).astype(int)
-    population = Population.of(labelled, scenario)
-    least, most = (population.hidden(end) for end in prior.interval)
-    hidden = max(1.0, min(n_p, population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))))
-    as_many = 1 / (1 / n_p + COUNTS / hidden)  # rows that vary as much as both samples together
-    known = None if prior.value is None else _mean_probabilities(labelled, score, prior.value, scenario, counts)
+    hidden = _hidden(labelled, prior, scenario) if strata is None else strata.hidden(prior)
+    parts = [positive[part] for part in _parts(labelled, strata)]
+    sizes = [_as_many(len(part), n) for part, n in zip(parts, hidden.value, strict=True)]
+    known = None
+    share = known_share(prior, strata)
+    if share is not None and strata is None:
+        known = _mean_probabilities(labelled, score, share, scenario, counts)
     result: list[ReviewPoint] = []
-    found = [_share_interval(_share_found(positive, ranked, k), as_many) for k in counts]
-    lowest = np.array([least * low / k for (_, low, _), k in zip(found, counts, strict=True)])
+    by_part = [
+        [_share_interval(_share_found(part, ranked, k), n) for part, n in zip(parts, sizes, strict=True)]
+        for k in counts
+    ]
+    found = [hidden.mean(triples) for triples in by_part]
+    if share is not None and strata is not None:
+        known = np.array([n for n, _, _ in found]) * hidden.value.sum() / counts
+    sums = [hidden.sums(triples) for triples in by_part]
+    lowest = np.array([least / k for (least, _), k in zip(sums, counts, strict=True)])
     # Earlier candidates are no worse than later ones, so a lower bound of a longer list holds for its top.
     lowest = np.maximum.accumulate(lowest[::-1])[::-1]
     for i, (k, (recall, low, high)) in enumerate(zip(counts, found, strict=True)):
-        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], most * high / k))
+        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], sums[i][1] / k))
         result.append(
             {
                 "k": int(k),
@@ -195,6 +233,34 @@ def review(
             }
         )
     return result
+
+
+def _hidden(labelled: Marks, prior: PriorEstimate, scenario: str) -> Box:
+    """The number of hidden positives, all in one stratum."""
+    population = Population.of(labelled, scenario)
+    least, most = (population.hidden(end) for end in prior.interval)
+    value = population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))
+    return Box(np.array([least]), np.array([most]), np.array([value]), (least, most))
+
+
+def _as_many(n_p: int, hidden: float) -> float:
+    """The number of rows that vary as much as labelled and hidden rows together."""
+    return 1 / (1 / n_p + COUNTS / max(1.0, min(n_p, hidden)))
+
+
+def what_if(labelled: Marks, score: Array, of_row: NDArray[np.intp], column: str, k: int) -> WhatIf:
+    """The share of the hidden positives in the first k rows, if labelling is biased along a column.
+
+    Positives of one stratum are labelled up to three times as often as those of another; the range is over all such
+    ways. No test of the rows can exclude that: whatever the chance of a row to be labelled, it may also be its chance
+    to be positive.
+    """
+    ranked = np.sort(score[~labelled])[::-1]
+    own, positive = of_row[labelled], score[labelled]
+    shares = [_share_found(positive[own == a], ranked, k) for a in np.unique(own)]
+    n = np.unique(own, return_counts=True)[1].astype(float)
+    _, low, high = Box(n / BIAS, n, n, (0.0, float(n.sum()))).mean([(share, share, share) for share in shares])
+    return {"column": column, "times": BIAS, "k": k, "low": low, "high": high}
 
 
 def _mean_probabilities(labelled: Marks, score: Array, prior: float, scenario: str, counts: Any) -> Array:
@@ -242,6 +308,7 @@ def oddities(
     prior: PriorEstimate,
     scenario: str,
     features: Sequence[Feature],
+    strata: Counted | None = None,
 ) -> list[str]:
     """Warnings for the reader of the report."""
     messages = []
@@ -250,7 +317,7 @@ def oddities(
     if n_p < 50:
         messages.append(f"Only {n_p} rows are labelled: every figure here is rough. Label a hundred or more.")
     if prior.source == "given":
-        most = limits(Sample(score[labelled], score[~labelled]), scenario).high
+        most = (strata.prior().interval if strata else limits(Sample(score[labelled], score[~labelled]), scenario))[1]
         if prior.interval[0] > most:
             messages.append(
                 f"You gave a prior of {prior.interval[0]:.3g}, but the rows allow {most:.3g} at most: with more "
@@ -281,33 +348,6 @@ def oddities(
             f"{giveaway}"
         )
     return messages
-
-
-def labelling_bias(X: Any, labelled: Marks, probability: Array, rng: np.random.Generator) -> str:
-    """A warning if labelled rows differ from the unlabeled rows that are likely positive; otherwise empty.
-
-    If all positives are equally likely to be labelled, the two look alike. Unlabeled rows are drawn with their
-    probability, at most as many as there are labelled ones. Then a forest tries to separate the two, out of fold.
-    """
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.model_selection import cross_val_predict
-
-    unlabeled = np.flatnonzero(~labelled)
-    drawn = unlabeled[rng.random(len(unlabeled)) < probability]
-    size = min(len(drawn), int(labelled.sum()), 2000)
-    if size < 50:
-        return ""
-    rows = np.concatenate([_some(np.flatnonzero(labelled), size, rng), _some(drawn, size, rng)])
-    marks = np.repeat([True, False], size)
-    forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=int(rng.integers(2**31)))
-    apart = _auc(cross_val_predict(forest, X[rows], marks, cv=3, method="predict_proba")[:, 1], marks)
-    if apart < 0.75:
-        return ""
-    return (
-        "Labelled positives look different from the unlabeled rows that are likely positive (a forest separates them "
-        f"with an AUC of {apart:.2f}). The labelling may be biased. Kinds of positives that are never labelled then "
-        "rank too low here, and the prior is too small."
-    )
 
 
 def _some(rows: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[np.intp]:

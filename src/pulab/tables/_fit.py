@@ -20,6 +20,7 @@ from pulab.tables._drift import learn_profile
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
+from pulab.tables._strata import known_share, stratum_of
 from pulab.tables._summary import Knowledge, summarise
 
 USABLE = tuple(key for key, method in METHODS.items() if method.learns_from_pu_alone)
@@ -63,6 +64,7 @@ def fit_table(
     method: str | Sequence[str] = "auto",
     prior: float | tuple[float, float] | str = "estimate",
     scenario: str = "single-sample",
+    labelled_by: Sequence[str] = (),
     top: int | None = None,
     budget: float | None = None,
     costs: tuple[float, float] | None = None,
@@ -94,6 +96,10 @@ def fit_table(
     scenario : {"single-sample", "case-control"}
         Single-sample: the table is the population, and some of its positives are marked. Case-control: the known
         positives come from elsewhere, and the unlabeled rows alone are the population.
+    labelled_by : list of str
+        Columns that the labelling may depend on. Among rows with alike values of them, the labelled ones must be a
+        random part of the positives. Numbers and dates are divided at their quartiles. Without it, the labelled rows
+        must be a random part of all positives. Only for a single sample.
     top : int, optional
         Call this many candidates positive, the best ones.
     budget : float, optional
@@ -136,15 +142,18 @@ def fit_table(
     check_number("random_state", random_state, low=0, high=2**32 - 1, whole=True)
     told = _told(prior)
     rule = Rule(top, budget, costs).checked()
+    if labelled_by and scenario != "single-sample":
+        raise InputError('labelled_by is for scenario="single-sample", got "case-control". Leave one of them out.')
     on_step("reading the table", 0, 0)
-    data = prepare(table, label, id=id, positive=positive, drop=drop)
+    data = prepare(table, label, id=id, positive=positive, drop=drop, labelled_by=labelled_by)
     if min(data.n_labelled, data.n_unlabeled) < 4:
         raise InputError(f"a fit needs at least four labelled and four unlabeled rows, got {data.counts}.")
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
-        cross_fit = CrossFit(X, data.labelled, _given(told, data, scenario), scenario, random_state, on_step)
+        given, of_row = _given(told, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
+        cross_fit = CrossFit(X, data.labelled, given, scenario, random_state, on_step, of_row)
         asked = ", ".join(dict.fromkeys(methods))
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
@@ -156,16 +165,19 @@ def fit_table(
         classifier = cross_fit.fit_to_all(choice.method)
         on_step("evaluating the model", FOLDS + 1, FOLDS + 1)
         request = Request(asked, scenario, random_state, start)
-        decision = rule.decision(np.sort(held_out.scores[~data.labelled])[::-1], share.value)
-        probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario)
+        ranked, known = np.sort(held_out.scores[~data.labelled])[::-1], known_share(share, held_out.strata)
+        decision = rule.decision(ranked, known, data.strata is not None)
+        strata = data.strata, held_out.strata
+        probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario, *strata)
         knowledge = Knowledge(share, getattr(classifier, "prior_", share.prior), probabilities, decision)
         summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier)
         population = np.flatnonzero(~data.labelled | (scenario == "single-sample"))
-        profile = learn_profile(
-            data.conformed[population], data.columns, probabilities.high(held_out.scores[population])
-        )
+        likely = probabilities.of(held_out.scores, decision, of_row)["probability_high"][population]
+        profile = learn_profile(data.conformed[population], data.columns, likely)
         drawn = draw_rows(data, X, held_out, share.interval[1], random_state)
     scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores})
+    if of_row is not None:
+        scores = scores.with_columns(stratum=of_row)
     return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores, profile, drawn)
 
 

@@ -25,6 +25,7 @@ from pulab.tables._drift import Profile, Watch, check_profile
 from pulab.tables._features import Features, Single, import_skrub
 from pulab.tables._frame import batches, like, name_of
 from pulab.tables._labels import LabelColumn
+from pulab.tables._strata import check_strata, stratum_of
 from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
@@ -118,6 +119,11 @@ class TableModel:
         """Probabilities of being negative and positive, for each row. Refused if only their range is known."""
         p = self.score(table)["probability"]
         if p.null_count():
+            if self.probabilities.strata is not None:
+                raise InputError(
+                    "probabilities are not known, because the share of positives is not known for each group of rows "
+                    "that labelling depends on. Use score, which gives both ends."
+                )
             low, high = self.summary["prior"]["low"], self.summary["prior"]["high"]
             raise InputError(
                 f"probabilities are not known, because the share of positives lies anywhere from {low:.3g} to "
@@ -215,7 +221,8 @@ class TableModel:
             "vectorizer": content.pack(self.features.vectorizer),
             "imputer": content.pack(self.features.imputer),
             "classifier": content.pack(self.classifier),
-            "probabilities": [None if part is None else content.pack(part) for part in self.probabilities],
+            "probabilities": [None if part is None else content.pack(part) for part in self.probabilities[:3]],
+            "strata": self.probabilities.strata,
             "summary": self.summary,
             "profile": self.profile,
             "draw": None if self.draw is None else [_pack(flat(self.draw.frame), content), *self.draw[1:]],
@@ -240,7 +247,8 @@ class TableModel:
             )
             *ends, value = document["probabilities"]
             low, high = map(content.unpack, ends)
-            probabilities = Probabilities(low, high, None if value is None else content.unpack(value))
+            strata = check_strata(document.get("strata"))
+            probabilities = Probabilities(low, high, None if value is None else content.unpack(value), strata)
             label = LabelColumn(*document["label"])
             features = Features(columns, vectorizer, imputer)
             candidates = _read(folder, document["texts"])
@@ -268,8 +276,12 @@ class TableModel:
 
     def _check(self) -> None:
         """Refuse files that do not fit together: an empty row must get a probability, and every row has a score."""
-        if self.held_out.schema != HELD_OUT or self.held_out.height != self.summary["table"]["rows"]:
+        strata = self.probabilities.strata
+        schema = HELD_OUT if strata is None else {**HELD_OUT, "stratum": pl.Int64}
+        if self.held_out.schema != schema or self.held_out.height != self.summary["table"]["rows"]:
             raise ValueError("the held-out scores do not fit the table")
+        if strata is not None and set(self.held_out["stratum"].unique()) != set(range(strata["strata"])):
+            raise ValueError("the held-out scores do not fit the strata")
         empty = pl.DataFrame({column.name: [None] for column in self.features.columns})
         (low,), (high,) = self._scores(empty, "an empty row")["probability_low", "probability_high"]
         if not 0 <= low <= high <= 1:
@@ -294,7 +306,12 @@ class TableModel:
     def _scored(self, frame: pl.DataFrame, conformed: pl.DataFrame) -> pl.DataFrame:
         score = scores_of(self.classifier, self.features, self.features(conformed))
         names = {self.id: frame[self.id]} if self.id in frame.columns else {}
-        return pl.DataFrame({**names, "score": score, **self.probabilities.of(score, self.summary["decision"])})
+        strata, of_row = self.probabilities.strata, None
+        if strata is not None:
+            of_row = stratum_of(strata, conformed)
+            score = score + np.array(strata["offset"])[of_row]
+        results = self.probabilities.of(score, self.summary["decision"], of_row)
+        return pl.DataFrame({**names, "score": score, **results})
 
 
 def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:

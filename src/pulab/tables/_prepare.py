@@ -13,6 +13,7 @@ from pulab.tables._features import Features, Single
 from pulab.tables._frame import name_of, read_table
 from pulab.tables._labels import LabelColumn, read_labels
 from pulab.tables._model import RESERVED
+from pulab.tables._strata import Strata, check_names, learn_strata, without_labels
 
 
 class Request(NamedTuple):
@@ -36,6 +37,7 @@ class TableData(NamedTuple):
     labelled: NDArray[np.bool_]
     id: str | None
     warnings: tuple[str, ...] = ()  # what may be wrong with the table
+    strata: Strata | None = None  # by the columns that labelling depends on
 
     @property
     def n_labelled(self) -> int:
@@ -54,7 +56,13 @@ class TableData(NamedTuple):
 
 
 def prepare(
-    source: Any, label: str, *, id: str | None = None, positive: Any = None, drop: Sequence[str] = ()
+    source: Any,
+    label: str,
+    *,
+    id: str | None = None,
+    positive: Any = None,
+    drop: Sequence[str] = (),
+    labelled_by: Sequence[str] = (),
 ) -> TableData:
     """Read a table and decide how to read its columns."""
     frame = read_table(source, id)
@@ -77,7 +85,11 @@ def prepare(
         reasons = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {reasons}".rstrip(". ") + ".")
     whole, conformed = with_numbers(frame, columns, name), conform(frame, columns, name)
-    return TableData(name, whole, conformed, columns, notes, label_column, labelled, id, tuple(warnings))
+    check_names(labelled_by, label, id, frame.columns, name, notes)
+    strata = learn_strata(labelled_by, conformed, columns, labelled) if labelled_by else None
+    if strata is not None:
+        warnings += without_labels(strata, conformed, labelled)
+    return TableData(name, whole, conformed, columns, notes, label_column, labelled, id, tuple(warnings), strata)
 
 
 def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pulab.metrics import Array
 from pulab.priors import PriorEstimate
@@ -16,6 +17,7 @@ from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._model import TableModel, beside
 from pulab.tables._prepare import TableData
 from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
+from pulab.tables._strata import Counted, known_share
 
 
 def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: int) -> Draw:
@@ -40,18 +42,23 @@ def with_answers(model: TableModel, measured: Measured) -> TableModel:
     least = labelled.mean() if scenario == "single-sample" else 0.0
     low, value, high = (max(least, measured["prior"][end]) for end in ("low", "value", "high"))
     prior = PriorEstimate(value, (low, high), "measured", source="measured")
-    probabilities = Probabilities.learn(scores, labelled, prior, scenario)
+    strata, counted, of_row = model.probabilities.strata, None, None
+    if strata is not None:
+        of_row = held_out["stratum"].to_numpy()
+        counted = Counted.of(scores - np.array(strata["offset"])[of_row], labelled, of_row)
+    probabilities = Probabilities.learn(scores, labelled, prior, scenario, strata, counted)
     ranked = np.sort(scores[~labelled])[::-1]
     decision = summary["decision"]
     if decision["rule"] is None:
-        decision = Rule(None, None, None).decision(ranked, value)
-    is_called = probabilities.called(scores, decision)
+        decision = Rule(None, None, None).decision(ranked, known_share(prior, counted), strata is not None)
+    is_called = probabilities.called(scores, decision, of_row)
     n_called = 0 if is_called is None else int(is_called[~labelled].sum())
-    points = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [])
+    points = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], counted)
     counts = (int(labelled.sum()), int((~labelled).sum()))
 
     def columns(some: Array) -> dict[str, Any]:
-        return probabilities.of_candidates(some, decision, *counts, scenario)
+        strata_of_some = None if of_row is None else of_row[_nearest(scores, some)]
+        return probabilities.of_candidates(some, decision, *counts, scenario, strata_of_some)
 
     of_shown = pl.DataFrame(columns(np.array([row["score"] for row in summary["candidates"]]))).rows(named=True)
     candidates = model.candidates
@@ -61,12 +68,20 @@ def with_answers(model: TableModel, measured: Measured) -> TableModel:
         **summary,
         "prior": {**before, "low": low, "high": high, "value": value, "source": "measured"},
         "decision": decision,
-        "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario),
+        "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario, counted),
         "review": _measured_points(points, measured),
         "candidates": [{**row, **new} for row, new in zip(summary["candidates"], of_shown, strict=True)],
         "measured": measured,
     }
     return replace(model, summary=changed, probabilities=probabilities, candidates=candidates)  # type: ignore[arg-type]
+
+
+def _nearest(scores: Array, some: Array) -> NDArray[np.intp]:
+    """The rows that have these scores, up to how a file or a page rounds them."""
+    order = np.argsort(scores)
+    after = np.clip(np.searchsorted(scores[order], some), 1, len(scores) - 1)
+    closer = some - scores[order][after - 1] < scores[order][after] - some
+    return np.asarray(order[after - closer])
 
 
 def _measured_points(points: list[ReviewPoint], measured: Measured) -> list[ReviewPoint]:
@@ -75,5 +90,6 @@ def _measured_points(points: list[ReviewPoint], measured: Measured) -> list[Revi
     points = [{**point, **by_depth[point["k"]]} if point["k"] in by_depth else point for point in points]
     for point, longer in zip(points[-2::-1], points[:0:-1], strict=True):  # earlier candidates are no worse
         point["precision_low"] = max(point["precision_low"], longer["precision_low"])
-        point["precision"] = max(point["precision"] or 0.0, point["precision_low"])
+        if point["precision"] is not None:
+            point["precision"] = max(point["precision"], point["precision_low"])
     return points

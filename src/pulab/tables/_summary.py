@@ -10,9 +10,11 @@ import numpy as np
 import polars as pl
 
 from pulab import __version__
-from pulab.calibration import PUCalibrator, among_unlabeled
+from pulab.errors import InputError
+from pulab.metrics import Array
 from pulab.priors import PriorEstimate
-from pulab.summary import Candidate, Column, Curve, Decision, Summary, Table
+from pulab.report._words import headline_point
+from pulab.summary import Candidate, Column, Curve, Decision, Labelling, ReviewPoint, Summary, Table, WhatIf
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
@@ -22,10 +24,12 @@ from pulab.tables._giveaways import giveaways, warnings_of
 from pulab.tables._model import REASONS, beside, scores_of
 from pulab.tables._prepare import Request, TableData
 from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
+from pulab.tables._strata import Counted, learn_strata, stratum_of
 
 # All rows that are called positive are candidates, even if they are more than this.
 TOP = 100  # stability is about being among the first so many
 KEPT = 1000  # candidates in the file; so many have reasons
+TRIED = 5  # important columns along which the labelling may be biased
 
 
 class Knowledge(NamedTuple):
@@ -47,10 +51,10 @@ def summarise(
     classifier: Any,
 ) -> tuple[Summary, pl.DataFrame]:
     """The summary, from held-out scores, and the unlabeled rows with the highest of them."""
-    labelled, scenario, scores = data.labelled, request.scenario, held_out.scores
+    labelled, scenario, scores, strata = data.labelled, request.scenario, held_out.scores, held_out.strata
     prior, used, probabilities, decision = knowledge
     rng = np.random.default_rng(request.random_state)
-    is_called = probabilities.called(scores, decision)
+    is_called = probabilities.called(scores, decision, None if strata is None else strata.of_row)
     n_called = 0 if is_called is None else int(is_called[~labelled].sum())
     k = min(max(TOP, n_called), data.n_unlabeled)
     candidates = _candidates(data, X, held_out, knowledge, scenario, k)
@@ -59,25 +63,19 @@ def summarise(
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
-    likely = among_unlabeled(
-        PUCalibrator(prior.prior, scenario).fit(scores, labelled)(scores[~labelled]),
-        prior=prior.prior,
-        n_labeled=data.n_labelled,
-        n_unlabeled=data.n_unlabeled,
-        scenario=scenario,
-    )
-    bias = evaluate.labelling_bias(X.filled, labelled, likely, rng)
+    review = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], strata)
     warnings = list(data.warnings)
     warnings += [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
     warnings += _misread(data, X.features)
     found = giveaways(data.conformed, data.columns, labelled)
     warnings += warnings_of(found, labelled)
-    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, [] if found else important)
+    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, [] if found else important, strata)
     summary: Summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
         "table": _about(data, X.features),
         "scenario": scenario,
+        "labelling": _labelling(data, scores, strata, review, [item["name"] for item in important]),
         "prior": {
             "low": prior.interval[0],
             "high": prior.interval[1],
@@ -99,19 +97,37 @@ def summarise(
         },
         "decision": decision,
         "folds": len(held_out.models),
-        "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario),
+        "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario, strata),
         "distributions": evaluate.distributions(labelled, scores),
-        "review": evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else []),
+        "review": review,
         "curves": _curves(classifier),
         "features": important,
         "stability": {"k": k, "mean": float(candidates["stability"].head(k).to_numpy().mean())},
         "candidates": _shown_candidates(candidates, data, [item["name"] for item in important[:5]]),
-        "warnings": [*warnings, *([bias] if bias else [])],
+        "warnings": warnings,
         "seconds": time.perf_counter() - request.started,
         "random_state": request.random_state,
         "measured": None,
     }
     return cast(Summary, _plain(summary)), candidates
+
+
+def _labelling(
+    data: TableData, scores: Array, strata: Counted | None, review: list[ReviewPoint], important: Sequence[str]
+) -> Labelling:
+    """What is assumed about the labelled rows, and how much hangs on it if no column was named."""
+    if data.strata is not None and strata is not None:
+        by = [cells["name"] for cells in data.strata["columns"]]
+        return {"by": by, "strata": strata.summary(data.strata), "what_if": None}
+    k = headline_point(review)["k"]
+    answers: list[WhatIf] = []
+    for name in important[:TRIED]:
+        try:
+            of_row = stratum_of(learn_strata([name], data.conformed, data.columns, data.labelled), data.conformed)
+        except InputError:  # too few labelled rows, or too many words
+            continue
+        answers.append(evaluate.what_if(data.labelled, scores, of_row, name, k))
+    return {"by": [], "strata": [], "what_if": max(answers, key=lambda a: a["high"] - a["low"], default=None)}
 
 
 def _candidates(
@@ -122,12 +138,13 @@ def _candidates(
     order = np.argsort(-scores, kind="stable")[: max(KEPT, k)]
     rows = np.flatnonzero(~data.labelled)[order]
     counts = (data.n_labelled, data.n_unlabeled)
+    of_row = None if held_out.strata is None else held_out.strata.of_row[rows]
     head = pl.DataFrame(
         {
             "rank": np.arange(1, len(rows) + 1),
             **({"row": rows + 1} if data.id is None else {data.id: data.frame[data.id][rows]}),
             "score": scores[order],
-            **knowledge.probabilities.of_candidates(scores[order], knowledge.decision, *counts, scenario),
+            **knowledge.probabilities.of_candidates(scores[order], knowledge.decision, *counts, scenario, of_row),
             "stability": evaluate.stability(held_out.of_unlabeled, order, k),
         }
     )
