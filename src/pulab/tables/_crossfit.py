@@ -18,6 +18,7 @@ from pulab.metrics import Array
 from pulab.model_selection import PUStratifiedKFold
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.summary import Compared
+from pulab.tables._evaluate import Answers, Population, with_found
 from pulab.tables._features import Features, Single
 from pulab.tables._model import raw_scores, takes_gaps
 
@@ -27,11 +28,12 @@ OnStep = Callable[[str, int, int], None]  # the current step, the number of fits
 
 AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
 FOLDS = 5
+WEIGHTED = ("boosting", "elkan-noto")  # the methods that learn from answers, which need weights
 
 
-def auto() -> list[str]:
-    """The methods that `auto` compares, less one whose libraries are missing."""
-    return [method for method in AUTO if method != "nnpu-boosting" or backends()]
+def auto(answered: bool = False) -> list[str]:
+    """The methods that `auto` compares, less one whose libraries are missing or which cannot learn from answers."""
+    return [method for method in AUTO if method in WEIGHTED or (backends() and not answered)]
 
 
 class Views:
@@ -56,7 +58,7 @@ class HeldOut(NamedTuple):
     scores: Array
     models: list[Any]
     rows: list[Index]  # by model, the rows that it has not seen
-    of_unlabeled: list[Array]  # by model, its scores of all unlabeled rows
+    of_open: list[Array]  # by model, its scores of all candidates: rows with neither a label nor an answer
 
 
 class Choice(NamedTuple):
@@ -71,13 +73,22 @@ class CrossFit:
     """Fits of one table's rows in folds, for any method.
 
     ``given`` is what the caller said about the prior. Without it the prior is estimated from a ranking that needs none.
+    ``answers`` are those of a person: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none.
     """
 
     def __init__(
-        self, X: Views, labelled: Marks, given: PriorEstimate | None, scenario: str, seed: int, on_step: OnStep
+        self,
+        X: Views,
+        labelled: Marks,
+        given: PriorEstimate | None,
+        scenario: str,
+        seed: int,
+        on_step: OnStep,
+        answers: Answers | None = None,
     ) -> None:
         self.X, self.labelled, self.given, self.scenario, self.seed = X, labelled, given, scenario, seed
         self.on_step = on_step
+        self.answers = np.zeros(len(labelled), dtype=np.int8) if answers is None else answers
         self._done: dict[str, HeldOut] = {}
 
     @cached_property
@@ -93,19 +104,13 @@ class CrossFit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PulabWarning)  # the summary has them
             scores = self.held_out(method).scores
-            return estimate_prior(None, self.labelled.astype(int), scenario=self.scenario, scores=scores)
+            estimate = estimate_prior(None, self.labelled.astype(int), scenario=self.scenario, scores=scores)
+        return with_found(estimate, self.labelled, scores, self.answers, self.scenario)
 
     @cached_property
     def training_prior(self) -> float:
-        """The prior for methods that cannot rank without one.
-
-        Where only a range is known, it is the geometric middle of its upper part. Rankings suffer more from a prior
-        that is too high: on 15 tables nnpu-boosting has 53.6 positives in the first hundred with the true prior, 51.6
-        with half of it, and 36.8 with three times as much.
-        """
-        prior = self.prior_of(self.ranker)
-        low, high = prior.interval
-        return math.sqrt(max(low, high / 10) * high) if prior.value is None else prior.value
+        """The prior for methods that cannot rank without one."""
+        return to_train_with(self.prior_of(self.ranker))
 
     def fit(self, method: str, rows: Index) -> Any:
         """The classifier of a method, fitted to these rows. A method for tables is not calibrated yet."""
@@ -115,8 +120,26 @@ class CrossFit:
         elif METHODS[method].needs_prior:
             settings["prior"] = self.training_prior
         classifier = METHODS[method].load()(**settings)
+        X, positive = self.X.of(method)[rows], (self.labelled | (self.answers > 0))[rows].astype(int)
+        if self.answers.any():
+            return classifier.fit_ranking(X, positive, sample_weight=self.weights[rows])
         learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
-        return learn(self.X.of(method)[rows], self.labelled[rows].astype(int))
+        return learn(X, positive)
+
+    @cached_property
+    def weights(self) -> Array:
+        """How much each row counts: 1, or 1/c for a confirmed negative, where c is the share of positives with a label.
+
+        Where nobody was asked, a share c of the positives is known, and the odds of a label are c·p / (1 − c·p). Where
+        everybody was asked, all positives are known. With this weight of the negatives the odds are c·p / (1 − p). So
+        the odds rise with p alone, whichever rows were asked. With equal weights they would be p / (1 − p): rows that
+        are like the asked ones would rank above all others.
+        """
+        alone = CrossFit(self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step)
+        prior = to_train_with(alone.prior_of(AUTO[0]))
+        n_labelled, n_found = int(self.labelled.sum()), int((self.answers > 0).sum())
+        hidden = max(Population.of(self.labelled, self.scenario).hidden(prior), n_found)
+        return np.where(self.answers < 0, (n_labelled + hidden) / n_labelled, 1.0)
 
     def fit_to_all(self, method: str) -> Any:
         """The classifier of a method, fitted to all rows. A method for tables is calibrated by its held-out scores."""
@@ -143,7 +166,7 @@ class CrossFit:
             scores = raw_scores(held_out.models[-1], X)
             held_out.scores[test] = scores[test]
             held_out.rows.append(test)
-            held_out.of_unlabeled.append(scores[~marks])
+            held_out.of_open.append(scores[~marks & (self.answers == 0)])
         self._done[method] = held_out
         return held_out
 
@@ -160,6 +183,16 @@ class CrossFit:
         best = best_of(depths)
         compared = [_compared(method, depths[method], depths[best], seconds[method]) for method in depths]
         return Choice(best, _why(best, compared), compared)
+
+
+def to_train_with(prior: PriorEstimate) -> float:
+    """One share of positives. Where only a range is known, it is the geometric middle of its upper part.
+
+    Rankings suffer more from a prior that is too high: on 15 tables nnpu-boosting has 53.6 positives in the first
+    hundred with the true prior, 51.6 with half of it, and 36.8 with three times as much.
+    """
+    low, high = prior.interval
+    return math.sqrt(max(low, high / 10) * high) if prior.value is None else prior.value
 
 
 def log_depths(scores: Array, labelled: Marks) -> Array:

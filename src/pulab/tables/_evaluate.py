@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from pulab.priors import PriorEstimate, Sample, limits
 from pulab.summary import Distributions, Feature, Metric, ReviewPoint
 
 Marks = NDArray[np.bool_]
+Answers = NDArray[np.int8]  # by row: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
 Part = tuple[Any, Marks, Callable[[Any], Array]]
 Triple = tuple[float, float, float]  # a value and the ends of its range
@@ -40,6 +42,25 @@ class Population(NamedTuple):
     def hidden(self, prior: float) -> float:
         """The number of positives among the unlabeled rows."""
         return max(0.0, prior * (self.n_labelled + self.n_unlabeled) - self.n_labelled)
+
+
+def with_found(prior: PriorEstimate, labelled: Marks, score: Array, answers: Answers, scenario: str) -> PriorEstimate:
+    """The same with a lower end that the confirmed positives allow.
+
+    If the rows above a score hold a share r of the labelled rows, they hold about that share of the hidden positives.
+    So c confirmed positives there mean c/r hidden ones or more. The score is the middle one of the confirmed positives.
+    """
+    found = score[answers > 0]
+    if not len(found):
+        return prior
+    middle = float(np.median(found))
+    n_labelled = int(labelled.sum())
+    _, _, most = _share_interval(float((score[labelled] >= middle).mean()), n_labelled)
+    hidden = max(len(found), float((found >= middle).sum()) / most)
+    population = Population.of(labelled, scenario)
+    low, high = prior.interval
+    low = max(low, (population.n_labelled + hidden) / population.rows.sum())
+    return replace(prior, prior=max(prior.prior, low), interval=(low, max(low, high)))
 
 
 def figures(labelled: Marks, score: Array, called: Marks | None, prior: PriorEstimate, scenario: str) -> list[Metric]:
@@ -151,7 +172,7 @@ def distributions(labelled: Marks, score: Array, bins: int = 40) -> Distribution
 
 
 def review(
-    labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, depths: Sequence[int] = ()
+    labelled: Marks, score: Array, prior: PriorEstimate, scenario: str, depths: Sequence[int], answers: Answers
 ) -> list[ReviewPoint]:
     """What the first candidates hold, by their number.
 
@@ -162,24 +183,36 @@ def review(
     Precision is recall times the number of hidden positives, which is known up to the prior. Where the prior is known,
     precision itself is the mean probability of the candidates. Counting labelled rows gives the same for many
     candidates, but is too noisy for the first hundred: .78 where .99 is true (UCI's adult, 2,275 labelled).
+
+    Rows with an answer are no candidates. The labelled rows tell how many hidden positives score as high as a
+    candidate. Those of them that are confirmed by now are known, and taken off.
     """
-    ranked = np.sort(score[~labelled])[::-1]
-    positive = score[labelled]
+    ranked = np.sort(score[~labelled & (answers == 0)])[::-1]
+    positive, confirmed = score[labelled], score[answers > 0]
+    n_found = len(confirmed)
     n_u, n_p = len(ranked), len(positive)
     steps = [digit * 10**power for power in range(1, 1 + len(str(n_u))) for digit in (1, 1.5, 2, 3, 5, 7)]
     counts = np.unique(np.minimum([*steps, *depths, n_u], n_u)).astype(int)
     population = Population.of(labelled, scenario)
     least, most = (population.hidden(end) for end in prior.interval)
-    hidden = max(1.0, min(n_p, population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))))
-    as_many = 1 / (1 / n_p + COUNTS / hidden)  # rows that vary as much as both samples together
-    known = None if prior.value is None else _mean_probabilities(labelled, score, prior.value, scenario, counts)
+    middle = population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))
+    as_many = 1 / (1 / n_p + COUNTS / max(1.0, min(n_p, middle)))  # rows that vary as much as both samples together
+    known = None
+    if prior.value is not None:
+        known = _mean_probabilities(labelled, score, prior.value, scenario, answers)[counts - 1]
     result: list[ReviewPoint] = []
-    found = [_share_interval(_share_found(positive, ranked, k), as_many) for k in counts]
-    lowest = np.array([least * low / k for (_, low, _), k in zip(found, counts, strict=True)])
+    shares = [_share_interval(_share_found(positive, ranked, k), as_many) for k in counts]
+    taken = [n_found * _share_found(confirmed, ranked, k) if n_found else 0.0 for k in counts]
+    lowest = np.array([(least * low - c) / k for (_, low, _), c, k in zip(shares, taken, counts, strict=True)])
     # Earlier candidates are no worse than later ones, so a lower bound of a longer list holds for its top.
     lowest = np.maximum.accumulate(lowest[::-1])[::-1]
-    for i, (k, (recall, low, high)) in enumerate(zip(counts, found, strict=True)):
-        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], most * high / k))
+    for i, (k, ends, c) in enumerate(zip(counts, shares, taken, strict=True)):
+        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], (most * ends[2] - c) / k))
+        recall, low, high = ends
+        if n_found:
+            corners = [_share_left(end, hidden, c, n_found) for end in ends for hidden in (least, most)]
+            low, high = min(corners), max(corners)
+            recall = _share_left(recall, middle, c, n_found)
         result.append(
             {
                 "k": int(k),
@@ -197,13 +230,21 @@ def review(
     return result
 
 
-def _mean_probabilities(labelled: Marks, score: Array, prior: float, scenario: str, counts: Any) -> Array:
-    """The mean probability of the first candidates, given that they are unlabeled."""
-    unlabeled = np.sort(score[~labelled])[::-1]
-    n_p, n_u = int(labelled.sum()), len(unlabeled)
-    p = PUCalibrator(prior, scenario).fit(score, labelled)(unlabeled)
-    p = among_unlabeled(p, prior=prior, n_labeled=n_p, n_unlabeled=n_u, scenario=scenario)
-    return np.asarray(np.cumsum(p)[counts - 1] / counts)
+def _share_left(share: float, hidden: float, taken: float, found: int) -> float:
+    """The share of the positives that nobody has found yet, from the share of all that were hidden.
+
+    ``taken`` of the ``found`` positives score as high.
+    """
+    return float(np.clip((share * hidden - taken) / max(hidden - found, 1.0), 0, 1))
+
+
+def _mean_probabilities(labelled: Marks, score: Array, prior: float, scenario: str, answers: Answers) -> Array:
+    """The mean probability of the first candidate, the first two, and so on, given that they are unlabeled."""
+    ranked = np.sort(score[~labelled & (answers == 0)])[::-1]
+    n_p = int(labelled.sum())
+    p = PUCalibrator(prior, scenario).fit(score, labelled)(ranked)
+    p = among_unlabeled(p, prior=prior, n_labeled=n_p, n_unlabeled=len(labelled) - n_p, scenario=scenario)
+    return np.asarray(np.cumsum(p) / np.arange(1, len(p) + 1))
 
 
 def _share_found(positive: Array, ranked: Array, k: int) -> float:

@@ -12,7 +12,7 @@ import polars as pl
 from pulab import __version__
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.priors import PriorEstimate
-from pulab.summary import Candidate, Column, Curve, Decision, Summary, Table
+from pulab.summary import Candidate, Column, Curve, Decision, Reviewed, Summary, Table
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
@@ -51,8 +51,8 @@ def summarise(
     prior, used, probabilities, decision = knowledge
     rng = np.random.default_rng(request.random_state)
     is_called = probabilities.called(scores, decision)
-    n_called = 0 if is_called is None else int(is_called[~labelled].sum())
-    k = min(max(TOP, n_called), data.n_unlabeled)
+    n_called = 0 if is_called is None else int(is_called[data.open].sum())
+    k = min(max(TOP, n_called), int(data.open.sum()))
     candidates = _candidates(data, X, held_out, knowledge, scenario, k)
     parts = [
         (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
@@ -101,7 +101,7 @@ def summarise(
         "folds": len(held_out.models),
         "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario),
         "distributions": evaluate.distributions(labelled, scores),
-        "review": evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else []),
+        "review": evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], data.answers),
         "curves": _curves(classifier),
         "features": important,
         "stability": {"k": k, "mean": float(candidates["stability"].head(k).to_numpy().mean())},
@@ -110,6 +110,7 @@ def summarise(
         "seconds": time.perf_counter() - request.started,
         "random_state": request.random_state,
         "measured": None,
+        "reviewed": _reviewed(data),
     }
     return cast(Summary, _plain(summary)), candidates
 
@@ -117,10 +118,10 @@ def summarise(
 def _candidates(
     data: TableData, X: Views, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int
 ) -> pl.DataFrame:
-    """The unlabeled rows with the highest held-out scores, with all their columns."""
-    scores = held_out.scores[~data.labelled]
+    """The rows with neither a label nor an answer that have the highest held-out scores, with all their columns."""
+    scores = held_out.scores[data.open]
     order = np.argsort(-scores, kind="stable")[: max(KEPT, k)]
-    rows = np.flatnonzero(~data.labelled)[order]
+    rows = np.flatnonzero(data.open)[order]
     counts = (data.n_labelled, data.n_unlabeled)
     head = pl.DataFrame(
         {
@@ -128,7 +129,7 @@ def _candidates(
             **({"row": rows + 1} if data.id is None else {data.id: data.frame[data.id][rows]}),
             "score": scores[order],
             **knowledge.probabilities.of_candidates(scores[order], knowledge.decision, *counts, scenario),
-            "stability": evaluate.stability(held_out.of_unlabeled, order, k),
+            "stability": evaluate.stability(held_out.of_open, order, k),
         }
     )
     best = rows[:KEPT]
@@ -180,12 +181,18 @@ def _about(data: TableData, features: Features) -> Table:
         "name": data.name,
         "rows": data.frame.height,
         "labelled": data.n_labelled,
-        "unlabeled": data.n_unlabeled,
+        "unlabeled": int(data.open.sum()),
         "label": data.label.name,
         "positive": data.label.positive,
         "id": data.id,
         "columns": columns,
     }
+
+
+def _reviewed(data: TableData) -> Reviewed | None:
+    if not data.answers.any():
+        return None
+    return {"positive": int((data.answers > 0).sum()), "negative": int((data.answers < 0).sum())}
 
 
 def _misread(data: TableData, features: Features) -> list[str]:
