@@ -224,6 +224,7 @@ SUMMARY: dict[str, Any] = {
         "enough": True,
         "warnings": ["4 rows were skipped."],
     },
+    "reviewed": {"positive": 31, "negative": 69},
 }
 
 HOSTILE = [
@@ -389,7 +390,16 @@ def other(value: Any) -> Any:
 GIVEN = SUMMARY | {"prior": SUMMARY["prior"] | {"source": "given"}}
 MEASURED = [("measured",), *(("measured", key) for key in ("prior", "prior_if_random", "prior_by_design"))]
 # Their keys are changed one by one.
-WHOLE = [("table",), ("prior",), ("method",), ("decision",), ("distributions",), ("stability",), *MEASURED]
+WHOLE = [
+    ("table",),
+    ("prior",),
+    ("method",),
+    ("decision",),
+    ("distributions",),
+    ("stability",),
+    ("reviewed",),
+    *MEASURED,
+]
 WHOLE += [("measured", "random_labelling")]
 FOR_PROGRAMS = {("prior", "warnings")}  # the page shows them among all warnings
 # True only of random labelling, which a page cannot know.
@@ -404,7 +414,13 @@ def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> Non
 
 OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {("measured", "prior")}
 OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
-OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}
+OPTIONAL |= {
+    ("reviewed",),
+    ("decision", "rule"),
+    ("decision", "at"),
+    ("candidates", "probability"),
+    ("candidates", "decision"),
+}
 
 
 @pytest.mark.parametrize("path", sorted(paths_of(Summary)), ids=".".join)

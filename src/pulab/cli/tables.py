@@ -265,11 +265,9 @@ def _lines(summary: Summary) -> Iterator[str]:
     """The result of a fit, as lines of text."""
     table, prior = summary["table"], summary["prior"]
     mark = f"{table['label']} = {table['positive']}"
-    answers = summary["reviewed"]
-    known = (
-        f", {answers['positive']:,} confirmed positive, {answers['negative']:,} confirmed negative" if answers else ""
-    )
-    yield f"{table['name']}: {table['labelled']:,} labelled ({mark}), {table['unlabeled']:,} unlabeled{known}"
+    yield f"{table['name']}: {table['labelled']:,} labelled ({mark}), {table['unlabeled']:,} unlabeled"
+    if (answers := summary["reviewed"]) is not None:
+        yield f"Answers: {answers['positive']:,} confirmed positive, {answers['negative']:,} confirmed negative"
     yield headline(summary)
     yield share_of_positives(prior["low"], prior["high"], prior["value"], summary["scenario"], prior["source"])
     yield summary["method"]["why"]

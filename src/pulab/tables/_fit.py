@@ -18,6 +18,7 @@ from pulab.priors import PriorEstimate, estimate_prior
 from pulab.tables._crossfit import FOLDS, WEIGHTED, Choice, CrossFit, OnStep, Views, auto
 from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
+from pulab.tables._evaluate import Population
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
@@ -200,10 +201,8 @@ def _given(
 ) -> PriorEstimate | None:
     """What the caller said about the prior, or a review measured. It is at least the share of known positives."""
     found = int((data.answers > 0).sum())
-    known, n = (
-        (data.n_labelled + found, len(data.labelled)) if scenario == "single-sample" else (found, data.n_unlabeled)
-    )
-    least = known / n
+    population = Population.of(data.labelled, scenario)
+    least = (population.n_labelled + found) / int(population.rows.sum())
     if told is None and measured is not None:
         low, high = (max(end, least) for end in measured.interval)
         return replace(measured, prior=max(measured.prior, least), interval=(low, high))

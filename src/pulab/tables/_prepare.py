@@ -51,7 +51,7 @@ class TableData(NamedTuple):
     @property
     def open(self) -> NDArray[np.bool_]:
         """The rows with neither a label nor an answer. They are the candidates."""
-        return ~self.labelled & (self.answers == 0)
+        return np.asarray(~self.labelled & (self.answers == 0))
 
     @property
     def counts(self) -> str:

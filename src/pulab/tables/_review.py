@@ -30,11 +30,11 @@ def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: 
     names = {} if data.id is None else {data.id: data.frame[data.id][rows]}
     head = pl.concat([pl.DataFrame({"row": rows + 1, **names}), reasons], how="horizontal")
     frame = beside(head, data.frame[rows].drop(data.label.name))
-    like = _like_the_open(drawn, scores[data.open], scores[data.answers != 0])
+    like = like_the_open(drawn, scores[data.open], scores[data.answers != 0])
     return Draw(frame, drawn.stratum.tolist(), drawn.ends.tolist(), like.tolist())
 
 
-def _like_the_open(drawn: Drawn, candidates: Array, answered: Array) -> NDArray[np.intp]:
+def like_the_open(drawn: Drawn, candidates: Array, answered: Array) -> NDArray[np.intp]:
     """The labelled rows by band, less the part that answered rows are of the band: positives among them are gone."""
     last = np.sort(candidates)[::-1][drawn.ends - 1]
     band = np.minimum(np.searchsorted(-last, -answered), len(last) - 1)
