@@ -24,7 +24,7 @@ from pulab.review import Answers, measured
 from pulab.review.design import Draw, draw
 from pulab.summary import Summary
 from pulab.tables import _evaluate as evaluate
-from pulab.tables._crossfit import CrossFit, Views, to_train_with
+from pulab.tables._crossfit import CrossFit, Views
 from pulab.tables._prepare import learn_features, prepare
 from pulab.tables._review import like_the_open
 
@@ -160,7 +160,7 @@ class Uncertain(Silent):
     """The rows whose probability is nearest to one half."""
 
     def choose(self) -> Index:
-        prior = to_train_with(self.fits.prior_of("boosting"))
+        prior = evaluate.middle(self.fits.prior_of("boosting"))
         p = PUCalibrator(prior, "single-sample").fit(self.scores, self.table.labelled)(self.scores)
         rows = np.flatnonzero(self.is_open())
         return rows[np.argsort(np.abs(p[rows] - 0.5), kind="stable")[:BUDGET]]

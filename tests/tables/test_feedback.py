@@ -12,10 +12,12 @@ from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier
 from pulab.errors import InputError
 from pulab.priors import PriorEstimate
 from pulab.review import open_log
+from pulab.review.design import Drawn
 from pulab.tables import TableModel, fit_table
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._crossfit import CrossFit, Views
 from pulab.tables._prepare import prepare
+from pulab.tables._review import like_the_open
 from pulab.tables._reviewed import with_reviewed
 
 from ..cli.test_cli import command
@@ -127,8 +129,7 @@ def test_recall_takes_the_confirmed_positives_off() -> None:
     assert point["recall"] == pytest.approx(left / 700, abs=0.01)
     assert point["recall_low"] < left / 700 < point["recall_high"]
     assert point["precision_low"] < left / 500 < point["precision_high"]
-    unaware = evaluate.review(marks, score, prior, "single-sample", [], np.zeros_like(answers))
-    assert next(p for p in unaware if p["k"] == 500)["recall"] > point["recall_high"]
+    assert (labelled >= ranked[499]).mean() > point["recall_high"]  # what the labelled rows alone would say
 
 
 def test_confirmed_positives_raise_the_lower_end_of_the_share() -> None:
@@ -293,3 +294,11 @@ def test_the_command_learns_from_answers(
     assert code == 0
     assert f"{table.y[asked].sum()} confirmed positive, {(~table.y[asked]).sum()} confirmed negative" in out
     assert TableModel.load(tmp_path / "m").held_out["answer"].to_numpy().astype(bool).sum() == len(asked)
+
+
+def test_a_draw_expects_fewer_positives_where_many_were_asked() -> None:
+    """Half of the first band is answered. The labelled rows that stand for it are halved, too."""
+    drawn = Drawn(np.array([0]), np.array([0]), np.array([10, 100]), np.array([40, 20]))
+    open_rows, answered = np.arange(100, 0, -1.0), np.full(10, 95.5)
+    assert like_the_open(drawn, open_rows, answered).tolist() == [20, 20]
+    assert like_the_open(drawn, open_rows, np.array([])).tolist() == [40, 20]

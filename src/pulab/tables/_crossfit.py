@@ -18,7 +18,7 @@ from pulab.metrics import Array
 from pulab.model_selection import PUStratifiedKFold
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.summary import Compared
-from pulab.tables._evaluate import Answers, Population, with_found
+from pulab.tables._evaluate import Answers, Population, middle, with_found
 from pulab.tables._features import Features, Single
 from pulab.tables._model import raw_scores, takes_gaps
 
@@ -109,8 +109,15 @@ class CrossFit:
 
     @cached_property
     def training_prior(self) -> float:
-        """The prior for methods that cannot rank without one."""
-        return to_train_with(self.prior_of(self.ranker))
+        """The prior for methods that cannot rank without one.
+
+        Where only a range is known, it is the geometric middle of its upper part. Rankings suffer more from a prior
+        that is too high: on 15 tables nnpu-boosting has 53.6 positives in the first hundred with the true prior, 51.6
+        with half of it, and 36.8 with three times as much.
+        """
+        prior = self.prior_of(self.ranker)
+        low, high = prior.interval
+        return math.sqrt(max(low, high / 10) * high) if prior.value is None else prior.value
 
     def fit(self, method: str, rows: Index) -> Any:
         """The classifier of a method, fitted to these rows. A method for tables is not calibrated yet."""
@@ -133,12 +140,13 @@ class CrossFit:
         Where nobody was asked, a share c of the positives is known, and the odds of a label are c·p / (1 − c·p). Where
         everybody was asked, all positives are known. With this weight of the negatives the odds are c·p / (1 − p). So
         the odds rise with p alone, whichever rows were asked. With equal weights they would be p / (1 − p): rows that
-        are like the asked ones would rank above all others.
+        are like the asked ones would rank above all others. Where only a range of the prior is known, its geometric
+        middle gives c.
         """
         alone = CrossFit(self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step)
-        prior = to_train_with(alone.prior_of(AUTO[0]))
+        prior = alone.prior_of(AUTO[0])
         n_labelled, n_found = int(self.labelled.sum()), int((self.answers > 0).sum())
-        hidden = max(Population.of(self.labelled, self.scenario).hidden(prior), n_found)
+        hidden = max(Population.of(self.labelled, self.scenario).hidden(middle(prior)), n_found)
         return np.where(self.answers < 0, (n_labelled + hidden) / n_labelled, 1.0)
 
     def fit_to_all(self, method: str) -> Any:
@@ -183,16 +191,6 @@ class CrossFit:
         best = best_of(depths)
         compared = [_compared(method, depths[method], depths[best], seconds[method]) for method in depths]
         return Choice(best, _why(best, compared), compared)
-
-
-def to_train_with(prior: PriorEstimate) -> float:
-    """One share of positives. Where only a range is known, it is the geometric middle of its upper part.
-
-    Rankings suffer more from a prior that is too high: on 15 tables nnpu-boosting has 53.6 positives in the first
-    hundred with the true prior, 51.6 with half of it, and 36.8 with three times as much.
-    """
-    low, high = prior.interval
-    return math.sqrt(max(low, high / 10) * high) if prior.value is None else prior.value
 
 
 def log_depths(scores: Array, labelled: Marks) -> Array:

@@ -44,6 +44,11 @@ class Population(NamedTuple):
         return max(0.0, prior * (self.n_labelled + self.n_unlabeled) - self.n_labelled)
 
 
+def middle(prior: PriorEstimate) -> float:
+    """The share of positives; the geometric middle of its range where only that is known."""
+    return prior.value or math.sqrt(prior.interval[0] * prior.interval[1])
+
+
 def with_found(prior: PriorEstimate, labelled: Marks, score: Array, answers: Answers, scenario: str) -> PriorEstimate:
     """The same with a lower end that the confirmed positives allow.
 
@@ -53,10 +58,10 @@ def with_found(prior: PriorEstimate, labelled: Marks, score: Array, answers: Ans
     found = score[answers > 0]
     if not len(found):
         return prior
-    middle = float(np.median(found))
+    at = float(np.median(found))
     n_labelled = int(labelled.sum())
-    _, _, most = _share_interval(float((score[labelled] >= middle).mean()), n_labelled)
-    hidden = max(len(found), float((found >= middle).sum()) / most)
+    _, _, most = _share_interval(float((score[labelled] >= at).mean()), n_labelled)
+    hidden = max(len(found), float((found >= at).sum()) / most)
     population = Population.of(labelled, scenario)
     low, high = prior.interval
     low = max(low, (population.n_labelled + hidden) / population.rows.sum())
@@ -195,8 +200,8 @@ def review(
     counts = np.unique(np.minimum([*steps, *depths, n_u], n_u)).astype(int)
     population = Population.of(labelled, scenario)
     least, most = (population.hidden(end) for end in prior.interval)
-    middle = population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))
-    as_many = 1 / (1 / n_p + COUNTS / max(1.0, min(n_p, middle)))  # rows that vary as much as both samples together
+    about = population.hidden(middle(prior))
+    as_many = 1 / (1 / n_p + COUNTS / max(1.0, min(n_p, about)))  # rows that vary as much as both samples together
     known = None
     if prior.value is not None:
         known = _mean_probabilities(labelled, score, prior.value, scenario, answers)[counts - 1]
@@ -212,7 +217,7 @@ def review(
         if n_found:
             corners = [_share_left(end, hidden, c, n_found) for end in ends for hidden in (least, most)]
             low, high = min(corners), max(corners)
-            recall = _share_left(recall, middle, c, n_found)
+            recall = _share_left(recall, about, c, n_found)
         result.append(
             {
                 "k": int(k),
