@@ -2,7 +2,7 @@
 # make test   run the tests, on every core
 # make lint   ruff and mypy
 # make tables write the tables of README.md and docs/ anew, from results/ and the registry
-# make evidence  compare the figures of `pulab fit` with the truth on real tables (hours), write docs/evidence.md
+# make evidence  compare the figures of `pulab fit` with the truth on real tables (an hour), write docs/evidence.md
 # make docs   build the site: build/docs/index.html
 #
 # Each makes .venv and installs into it, once; nothing else on the machine is touched.

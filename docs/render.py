@@ -6,6 +6,7 @@ Run it when either has changed: python docs/render.py. A test fails if a table d
 import re
 import runpy
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -264,6 +265,48 @@ def _evident(row: Row) -> bool:
     return bool(row["evident"])
 
 
+def feedback_rows() -> list[Row]:
+    return read_rows([committed_rows() / "feedback" / "feedback.jsonl"])
+
+
+def feedback() -> str:
+    """Positives found in all rounds, a line per table."""
+    rows = feedback_rows()
+    by_table: dict[str, list[Row]] = {}
+    for row in rows:
+        by_table.setdefault(row["table"], []).append(row)
+    strategies = list(rows[0]["strategies"])
+    lines = []
+    for table, draws in by_table.items():
+        found = [_mean(row["strategies"][key]["found"][-1] for row in draws) for key in strategies]
+        first = draws[0]
+        lines.append([table, f"{first['rows']:,}", first["labelled"], *(f"{n:.1f}" for n in found), len(draws)])
+    means = [_mean(float(line[3 + i]) for line in lines) for i in range(len(strategies))]
+    lines.append(["**mean**", "", "", *(f"**{mean:.1f}**" for mean in means), len(rows)])
+    return markdown(["table", "rows", "labelled", *strategies, "n"], lines)
+
+
+def feedback_intervals() -> str:
+    """How often the stated intervals hold the truth, and how wide they are."""
+    claims: dict[tuple[str, str], list[list[float]]] = {}
+    for row in feedback_rows():
+        for strategy, result in row["strategies"].items():
+            for stated in result["stated"]:
+                for what, ends in stated.items():
+                    claims.setdefault((strategy, what), []).append(ends)
+    lines = []
+    for (strategy, what), stated in claims.items():
+        held = sum(low - 1e-5 <= truth <= high + 1e-5 for truth, low, high in stated)  # rows have five digits
+        width = _mean(high - low for _, low, high in stated)
+        lines.append([strategy, what, f"{held} of {len(stated)}", f"{width:.2f}"])
+    return markdown(["rows asked", "figure", "holds", "width"], lines)
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
+
+
 def gpu_seconds() -> str:
     lines = []
     for path in sorted((committed_rows() / "paper").glob("*.jsonl")):
@@ -342,6 +385,7 @@ TABLES = {
         "single-sample": partial(prior_errors, "single-sample"),
         "case-control": partial(prior_errors, "case-control"),
     },
+    "docs/review.md": {"feedback": feedback, "feedback-intervals": feedback_intervals},
     "docs/evidence.md": runpy.run_path(str(ROOT / "benchmarks" / "_evidence_page.py"))["TABLES"],
     "docs/performance.md": {
         "goals": goals,

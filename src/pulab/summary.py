@@ -238,6 +238,13 @@ class Measured(TypedDict):
     warnings: list[str]
 
 
+class Reviewed(TypedDict):
+    """Answers of earlier reviews that the fit learned from. These rows count neither as labelled nor as unlabeled."""
+
+    positive: int
+    negative: int
+
+
 class Summary(TypedDict):
     """Everything that the report shows."""
 
@@ -261,9 +268,10 @@ class Summary(TypedDict):
     seconds: float
     random_state: int
     measured: Measured | None  # after `pulab review`
+    reviewed: Reviewed | None  # None if there were no answers before the fit
 
 
-ADDED = ("labelling", "measured")  # keys that older files lack
+ADDED = ("labelling", "measured", "reviewed")  # keys that older files lack
 
 
 def check_summary(summary: Any) -> Summary:

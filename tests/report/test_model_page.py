@@ -229,6 +229,7 @@ SUMMARY: dict[str, Any] = {
         "enough": True,
         "warnings": ["4 rows were skipped."],
     },
+    "reviewed": {"positive": 31, "negative": 69},
 }
 
 HOSTILE = [
@@ -397,7 +398,7 @@ UNNAMED = SUMMARY | {"measured": None, "labelling": SUMMARY["labelling"] | {"by"
 MEASURED = [("measured",), *(("measured", key) for key in ("prior", "prior_if_random", "prior_by_design"))]
 # Their keys are changed one by one.
 WHOLE = [("table",), ("prior",), ("method",), ("decision",), ("distributions",), ("stability",), *MEASURED]
-WHOLE += [("labelling",), ("labelling", "what_if")]
+WHOLE += [("reviewed",), ("labelling",), ("labelling", "what_if")]
 WHOLE += [("measured", "random_labelling")]
 FOR_PROGRAMS = {("prior", "warnings")}  # the page shows them among all warnings
 # True only of random labelling, which a page cannot know.
@@ -413,7 +414,7 @@ def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> Non
 
 OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {("measured", "prior")}
 OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
-OPTIONAL |= {("labelling",), ("labelling", "what_if")}
+OPTIONAL |= {("reviewed",), ("labelling",), ("labelling", "what_if")}
 OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}
 
 

@@ -45,6 +45,17 @@ def fit(
     out: Annotated[Path, typer.Option(help="The folder to write the model to.", show_default=False)],
     id_column: Annotated[str | None, typer.Option("--id", help="A column that names the rows.")] = None,
     positive: Positive = None,
+    negative: Annotated[
+        str | None, typer.Option(help="A value of the label that marks confirmed negatives. Other rows are unlabeled.")
+    ] = None,
+    reviewed: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Answers to learn from: a reviewed model, its answers.csv, or a table with the columns answer and row "
+            "or the id. Can be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     drop: Drop = None,
     method: Annotated[
         list[str],
@@ -83,6 +94,8 @@ def fit(
             label,
             id=id_column,
             positive=positive,
+            negative=negative,
+            reviewed=reviewed,
             drop=drop or (),
             method=method,
             prior=_told(prior),
@@ -258,6 +271,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     table, prior = summary["table"], summary["prior"]
     mark = f"{table['label']} = {table['positive']}"
     yield f"{table['name']}: {table['labelled']:,} labelled ({mark}), {table['unlabeled']:,} unlabeled"
+    if (answers := summary["reviewed"]) is not None:
+        yield f"Answers: {answers['positive']:,} confirmed positive, {answers['negative']:,} confirmed negative"
     yield headline(summary)
     yield share_of_positives(prior["low"], prior["high"], prior["value"], summary["scenario"], prior["source"])
     yield summary["method"]["why"]

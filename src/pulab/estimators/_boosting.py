@@ -178,11 +178,7 @@ class BoostingPUClassifier(BoostedTrees):
     num_leaves: int = 8
 
     def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
-        self._check_params((*BACKENDS, SCIKIT))
-        self.backend_ = (*backends(), SCIKIT)[0] if self.backend == "auto" else self.backend
-        if self.backend_ != SCIKIT:
-            _installed(self.backend_)
-        self.best_iteration_, seed, X = self.n_estimators, int(rng.integers(2**31)), _plain(X)
+        X, seed = _plain(X), self._begin(rng)
         self.model_ = self._grown(X, positive, seed)
         if not held_out:
             return None
@@ -192,7 +188,19 @@ class BoostingPUClassifier(BoostedTrees):
 
         return out_of_fold(scores, positive, rng)
 
-    def _grown(self, X: Any, positive: Marks, seed: int) -> Any:
+    def _learn_weighted(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array) -> None:
+        self.model_ = self._grown(_plain(X), positive, self._begin(rng), weight)
+
+    def _begin(self, rng: np.random.Generator) -> int:
+        """Check the parameters and choose the backend. Returns a seed."""
+        self._check_params((*BACKENDS, SCIKIT))
+        self.backend_ = (*backends(), SCIKIT)[0] if self.backend == "auto" else self.backend
+        if self.backend_ != SCIKIT:
+            _installed(self.backend_)
+        self.best_iteration_ = self.n_estimators
+        return int(rng.integers(2**31))
+
+    def _grown(self, X: Any, positive: Marks, seed: int, weight: Array | None = None) -> Any:
         """The trees; None if no feature varies."""
         if not _varies(X):
             return None
@@ -203,7 +211,7 @@ class BoostingPUClassifier(BoostedTrees):
             params = (
                 self._lightgbm(X, self.num_leaves, in_leaf, seed) | {"objective": "binary"} | REGULARISED["lightgbm"]
             )
-            return lightgbm.train(params, lightgbm.Dataset(X, label=label), self.n_estimators)
+            return lightgbm.train(params, lightgbm.Dataset(X, label=label, weight=weight), self.n_estimators)
         if self.backend_ == "xgboost":
             import xgboost
 
@@ -212,7 +220,8 @@ class BoostingPUClassifier(BoostedTrees):
                 "objective": "binary:logistic",
                 "min_child_weight": 1e-3,
             }
-            return xgboost.train(params | REGULARISED["xgboost"], xgboost.DMatrix(X, label=label), self.n_estimators)
+            rows = xgboost.DMatrix(X, label=label, weight=weight)
+            return xgboost.train(params | REGULARISED["xgboost"], rows, self.n_estimators)
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         return HistGradientBoostingClassifier(
@@ -223,7 +232,7 @@ class BoostingPUClassifier(BoostedTrees):
             early_stopping=False,
             random_state=seed,
             **REGULARISED[SCIKIT],
-        ).fit(_dense(X), label)
+        ).fit(_dense(X), label, sample_weight=weight)
 
 
 class NNPUBoostingClassifier(BoostedTrees):

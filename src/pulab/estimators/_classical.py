@@ -64,6 +64,10 @@ class TablePUClassifier(PUClassifier):
         NaN for a row that every model has seen. If no held-out scores are wanted, None saves the time that they take.
         """
 
+    def _learn_weighted(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array) -> None:
+        """Fit to rows with weights."""
+        raise InputError(f"{type(self).__name__} takes no sample weights. Use boosting or elkan-noto.")
+
     def _score(self, X: Any) -> Array:
         """Scores of checked rows, on the same scale."""
         return logits_of(self.model_, X)
@@ -84,12 +88,13 @@ class TablePUClassifier(PUClassifier):
         self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(*_of_the_population(scores, positive, rng))
         return self
 
-    def fit_ranking(self, X: Any, y: Any) -> Self:
+    def fit_ranking(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn what ranks rows, without the held-out scores that probabilities need: most methods are fitted once.
 
-        Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`.
+        Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`. ``sample_weight`` has a positive
+        number for each row; only :class:`BoostingPUClassifier` and :class:`ElkanNotoClassifier` take it.
         """
-        self._fit(X, y, held_out=False)
+        self._fit(X, y, held_out=False, sample_weight=sample_weight)
         return self
 
     def calibrate(self, scores: Array, y: Any) -> Self:
@@ -104,7 +109,9 @@ class TablePUClassifier(PUClassifier):
         check_is_fitted(self, "prior_")
         return self._score(self._rows(X, reset=False))
 
-    def _fit(self, X: Any, y: Any, held_out: bool) -> tuple[Array | None, Marks, np.random.Generator]:
+    def _fit(
+        self, X: Any, y: Any, held_out: bool, sample_weight: Any = None
+    ) -> tuple[Array | None, Marks, np.random.Generator]:
         """Fit to P and U. Returns held-out scores if wanted, and which rows are labelled, in the order of X."""
         check_choice("scenario", self.scenario, SCENARIOS)
         X = self._rows(X, reset=True)
@@ -117,7 +124,11 @@ class TablePUClassifier(PUClassifier):
         with threads_for(X.shape[0] * X.shape[1]):
             prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
             self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
-            ordered = self._learn(X, positive, rng, held_out)
+            if sample_weight is None:
+                ordered = self._learn(X, positive, rng, held_out)
+            else:
+                ordered = None
+                self._learn_weighted(X, positive, rng, _weights(sample_weight, len(order))[order])
         if ordered is None:
             return None, labels.positive, rng
         scores = np.empty(len(ordered))
@@ -155,6 +166,13 @@ class TablePUClassifier(PUClassifier):
     def _rows(self, X: Any, reset: bool) -> Any:
         X = check_rows(self, X, reset=reset, allow_nan=self._takes_gaps())
         return X if X.ndim == 2 else X.reshape(len(X), -1)
+
+
+def _weights(sample_weight: Any, n: int) -> Array:
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,) or not (np.isfinite(weight) & (weight > 0)).all():
+        raise InputError(f"sample_weight must have {n} positive numbers, one for each row, got shape {weight.shape}.")
+    return weight
 
 
 def _squeezed(scores: Array, like: Array) -> Array:
@@ -266,6 +284,12 @@ class ElkanNotoClassifier(TablePUClassifier):
             return None
         return _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows], weight[rows]), X, positive, rng)
 
+    def _learn_weighted(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array) -> None:
+        if self.form != "scale":
+            raise InputError(f'sample weights need form="scale", got {self.form!r}.')
+        model = _copy_of(self.estimator, X)
+        self.model_ = model.fit(X, positive.astype(int), **{_weight_of(model): weight})
+
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
         """A fitted copy of the classifier. With weights, a row counts both as a positive and as a negative."""
         model = _copy_of(self.estimator, X)
@@ -274,8 +298,12 @@ class ElkanNotoClassifier(TablePUClassifier):
         rows = np.concatenate([np.arange(len(weight)), np.flatnonzero(weight < 1)])
         marks = np.repeat([1, 0], [len(weight), (weight < 1).sum()])
         weights = np.concatenate([weight, 1 - weight[weight < 1]])
-        name = f"{model.steps[-1][0]}__sample_weight" if hasattr(model, "steps") else "sample_weight"
-        return model.fit(X[rows], marks, **{name: weights})
+        return model.fit(X[rows], marks, **{_weight_of(model): weights})
+
+
+def _weight_of(model: Any) -> str:
+    """The name of the weights in ``fit``; those of a pipeline go to its last step."""
+    return f"{model.steps[-1][0]}__sample_weight" if hasattr(model, "steps") else "sample_weight"
 
 
 class BaggingPUClassifier(TablePUClassifier):

@@ -56,7 +56,8 @@ class Facts(NamedTuple):
 def _facts(s: Summary) -> Facts:
     prior, review = s["prior"], s["review"]
     in_one_sample = s["scenario"] == "single-sample"
-    rows, known = (s["table"]["rows"], s["table"]["labelled"]) if in_one_sample else (s["table"]["unlabeled"], 0)
+    n, labelled, found = s["table"]["rows"], s["table"]["labelled"], s["reviewed"]["positive"] if s["reviewed"] else 0
+    rows, known = (n, labelled + found) if in_one_sample else (n - labelled, found)
     return Facts(
         whole="all rows" if in_one_sample else "the unlabeled rows",
         hidden=[max(0.0, share * rows - known) for share in (prior["low"], prior["high"])],

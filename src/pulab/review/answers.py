@@ -69,6 +69,17 @@ class Log(Answers):
         os.fsync(self._file.fileno())
 
 
+def is_log(path: Path) -> bool:
+    """Whether a file starts as a log of answers does."""
+    with path.open("rb") as file:
+        return file.readline().rstrip(b"\r\n") == ",".join(HEADER).encode()
+
+
+def rows_in_log(path: Path) -> dict[int, str]:
+    """The answers in a log whose draw is not at hand, by the number of the row."""
+    return {row: answer for _, row, answer in _standing(path.read_bytes(), path)}
+
+
 def read_answers(path: Path, draw: Draw) -> Answers:
     """The answers in a file; none if there is no file."""
     return Answers(draw, _parsed(path.read_bytes(), draw, path) if path.exists() else ())
@@ -94,18 +105,22 @@ def open_log(path: Path, draw: Draw) -> Iterator[Log]:
 
 
 def _parsed(raw: bytes, draw: Draw, path: Path) -> list[tuple[int, str]]:
-    """The answers that stand after every undo. The last line does not count if it is cut off."""
+    """The answers to a draw that stand after every undo."""
+    return [(place, answer) for place, _, answer in _standing(raw, path, draw.frame["row"].to_list())]
+
+
+def _standing(raw: bytes, path: Path, rows: Sequence[int] | None = None) -> list[tuple[int, int, str]]:
+    """Places, rows and answers that stand after every undo. The last line does not count if it is cut off."""
     whole = raw[: raw.rfind(b"\n") + 1]
-    given: list[tuple[int, str]] = []
-    rows = draw.frame["row"].to_list()
+    given: list[tuple[int, int, str]] = []
     for at, line in enumerate(csv.reader(StringIO(whole.decode("utf-8", errors="replace"))), start=1):
         if at == 1 and tuple(line) == HEADER:
             continue
         with suppress(ValueError, IndexError):
             place, row, answer = int(line[0]) - 1, int(line[1]), line[3]
-            if place >= 0 and rows[place] == row and answer in (*ANSWERS, UNDO):
+            if place >= 0 and (rows is None or rows[place] == row) and answer in (*ANSWERS, UNDO):
                 if answer != UNDO:
-                    given.append((place, answer))
+                    given.append((place, row, answer))
                     continue
                 if given and given[-1][0] == place:
                     given.pop()

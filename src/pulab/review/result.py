@@ -70,10 +70,12 @@ def _share(positives: Array, summary: Summary) -> Share:
 
 
 def _of_population(positives: Array, summary: Summary) -> Array:
+    """Confirmed positives of earlier reviews are positives, too."""
     table = summary["table"]
+    found = positives + (summary["reviewed"]["positive"] if summary["reviewed"] else 0)
     if summary["scenario"] == "single-sample":
-        return np.asarray((table["labelled"] + positives) / table["rows"])
-    return positives / table["unlabeled"]
+        return np.asarray((table["labelled"] + found) / table["rows"])
+    return np.asarray(found / (table["rows"] - table["labelled"]))
 
 
 def _by_design(counts: Counts, summary: Summary) -> Share | None:

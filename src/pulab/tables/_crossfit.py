@@ -18,6 +18,7 @@ from pulab.metrics import Array
 from pulab.model_selection import PUStratifiedKFold
 from pulab.priors import PriorEstimate, estimate_prior
 from pulab.summary import Compared
+from pulab.tables._evaluate import Answers, Population, middle, with_found
 from pulab.tables._features import Features, Single
 from pulab.tables._model import raw_scores, takes_gaps
 from pulab.tables._strata import Counted
@@ -29,11 +30,15 @@ OnStep = Callable[[str, int, int], None]  # the current step, the number of fits
 AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
 FOLDS = 5
 MANY_ROWS = 50_000
+WEIGHTED = ("boosting", "elkan-noto")  # the methods that learn from answers, which need weights
 
 
-def auto(n_rows: int) -> list[str]:
-    """The methods that `auto` compares. nnpu-boosting needs its libraries, and takes minutes for many rows."""
-    return [method for method in AUTO if method != "nnpu-boosting" or (backends() and n_rows <= MANY_ROWS)]
+def auto(n_rows: int, answered: bool = False) -> list[str]:
+    """The methods that `auto` compares.
+
+    nnpu-boosting needs its libraries, takes minutes for many rows, and cannot learn from answers.
+    """
+    return [method for method in AUTO if method in WEIGHTED or (backends() and n_rows <= MANY_ROWS and not answered)]
 
 
 class Views:
@@ -59,7 +64,7 @@ class HeldOut(NamedTuple):
     scores: Array  # corrected where labelling depends on columns
     models: list[Any]
     rows: list[Index]  # by model, the rows that it has not seen
-    of_unlabeled: list[Array]  # by model, its scores of all unlabeled rows, corrected
+    of_open: list[Array]  # by model, its corrected scores of all candidates: rows with neither a label nor an answer
     strata: Counted | None
 
 
@@ -76,6 +81,7 @@ class CrossFit:
 
     ``given`` is what the caller said about the prior. Without it the prior is estimated from a ranking that needs none.
     ``strata`` is the stratum of each row, if labelling depends on columns.
+    ``answers`` are those of a person: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none.
     """
 
     def __init__(
@@ -87,9 +93,11 @@ class CrossFit:
         seed: int,
         on_step: OnStep,
         strata: Index | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self.X, self.labelled, self.given, self.scenario, self.seed = X, labelled, given, scenario, seed
         self.on_step, self.strata = on_step, strata
+        self.answers = np.zeros(len(labelled), dtype=np.int8) if answers is None else answers
         self._done: dict[str, HeldOut] = {}
 
     @cached_property
@@ -107,7 +115,8 @@ class CrossFit:
             _, scores, *_, strata = self.held_out(method)
             if strata is not None:
                 return strata.prior()
-            return estimate_prior(None, self.labelled.astype(int), scenario=self.scenario, scores=scores)
+            estimate = estimate_prior(None, self.labelled.astype(int), scenario=self.scenario, scores=scores)
+        return with_found(estimate, self.labelled, scores, self.answers, self.scenario)
 
     @cached_property
     def training_prior(self) -> float:
@@ -129,8 +138,27 @@ class CrossFit:
         elif METHODS[method].needs_prior:
             settings["prior"] = self.training_prior
         classifier = METHODS[method].load()(**settings)
+        X, positive = self.X.of(method)[rows], (self.labelled | (self.answers > 0))[rows].astype(int)
+        if self.answers.any():
+            return classifier.fit_ranking(X, positive, sample_weight=self.weights[rows])
         learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
-        return learn(self.X.of(method)[rows], self.labelled[rows].astype(int))
+        return learn(X, positive)
+
+    @cached_property
+    def weights(self) -> Array:
+        """How much each row counts: 1, or 1/c for a confirmed negative, where c is the share of positives with a label.
+
+        Where nobody was asked, a share c of the positives is known, and the odds of a label are c·p / (1 − c·p). Where
+        everybody was asked, all positives are known. With this weight of the negatives the odds are c·p / (1 − p). So
+        the odds rise with p alone, whichever rows were asked. With equal weights they would be p / (1 − p): rows that
+        are like the asked ones would rank above all others. Where only a range of the prior is known, its geometric
+        middle gives c.
+        """
+        alone = CrossFit(self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step)
+        prior = alone.prior_of(AUTO[0])
+        n_labelled, n_found = int(self.labelled.sum()), int((self.answers > 0).sum())
+        hidden = max(Population.of(self.labelled, self.scenario).hidden(middle(prior)), n_found)
+        return np.where(self.answers < 0, (n_labelled + hidden) / n_labelled, 1.0)
 
     def fit_to_all(self, method: str) -> Any:
         """The classifier of a method, fitted to all rows. A method for tables is calibrated by its held-out scores."""
@@ -149,7 +177,8 @@ class CrossFit:
             return self._done[method]
         marks = self.labelled
         n_splits = int(min(FOLDS, marks.sum(), (~marks).sum()))
-        raw, models, rows, of_unlabeled = np.empty(len(marks)), [], [], []
+        is_open = ~marks & (self.answers == 0)
+        raw, models, rows, of_open = np.empty(len(marks)), [], [], []
         X = self.X.of(method)
         for i, (train, test) in enumerate(PUStratifiedKFold(n_splits, random_state=self.seed).split(marks, marks)):
             self.on_step(f"{method}: fit {i + 1} of {n_splits}, the rest held out", i, n_splits)
@@ -157,13 +186,13 @@ class CrossFit:
             scores = raw_scores(models[-1], X)
             raw[test] = scores[test]
             rows.append(test)
-            of_unlabeled.append(scores[~marks])
+            of_open.append(scores[is_open])
         if self.strata is None:
-            held_out = HeldOut(raw, raw, models, rows, of_unlabeled, None)
+            held_out = HeldOut(raw, raw, models, rows, of_open, None)
         else:
             counted = Counted.of(raw, marks, self.strata)
             added = counted.offset[self.strata]
-            held_out = HeldOut(raw, raw + added, models, rows, [own + added[~marks] for own in of_unlabeled], counted)
+            held_out = HeldOut(raw, raw + added, models, rows, [own + added[is_open] for own in of_open], counted)
         self._done[method] = held_out
         return held_out
 

@@ -18,6 +18,7 @@ from pulab.summary import Distributions, Feature, Metric, ReviewPoint, WhatIf
 from pulab.tables._strata import BIAS, Box, Counted, Triple, known_share
 
 Marks = NDArray[np.bool_]
+Answers = NDArray[np.int8]  # by row: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
 Part = tuple[Any, Marks, Callable[[Any], Array]]
 COUNTS = 0.75  # each labelled row counts so much: the models of several folds learn from the same labelled rows
@@ -41,6 +42,30 @@ class Population(NamedTuple):
     def hidden(self, prior: float) -> float:
         """The number of positives among the unlabeled rows."""
         return max(0.0, prior * (self.n_labelled + self.n_unlabeled) - self.n_labelled)
+
+
+def middle(prior: PriorEstimate) -> float:
+    """The share of positives; the geometric middle of its range where only that is known."""
+    return prior.value or math.sqrt(prior.interval[0] * prior.interval[1])
+
+
+def with_found(prior: PriorEstimate, labelled: Marks, score: Array, answers: Answers, scenario: str) -> PriorEstimate:
+    """The same with a lower end that the confirmed positives allow.
+
+    If the rows above a score hold a share r of the labelled rows, they hold about that share of the hidden positives.
+    So c confirmed positives there mean c/r hidden ones or more. The score is the middle one of the confirmed positives.
+    """
+    found = score[answers > 0]
+    if not len(found):
+        return prior
+    at = float(np.median(found))
+    n_labelled = int(labelled.sum())
+    _, _, most = _share_interval(float((score[labelled] >= at).mean()), n_labelled)
+    hidden = max(len(found), float((found >= at).sum()) / most)
+    population = Population.of(labelled, scenario)
+    low, high = prior.interval
+    low = max(low, (population.n_labelled + hidden) / population.rows.sum())
+    return replace(prior, prior=max(prior.prior, low), interval=(low, max(low, high)))
 
 
 def figures(
@@ -178,7 +203,8 @@ def review(
     score: Array,
     prior: PriorEstimate,
     scenario: str,
-    depths: Sequence[int] = (),
+    depths: Sequence[int],
+    answers: Answers,
     strata: Counted | None = None,
 ) -> list[ReviewPoint]:
     """What the first candidates hold, by their number.
@@ -191,10 +217,14 @@ def review(
     Precision is recall times the number of hidden positives, which is known up to the prior. Where the prior is known,
     precision itself is the mean probability of the candidates. Counting labelled rows gives the same for many
     candidates, but is too noisy for the first hundred: .78 where .99 is true (UCI's adult, 2,275 labelled).
+
+    Rows with an answer are no candidates. The labelled rows tell how many hidden positives score as high as a
+    candidate. Those of them that are confirmed by now are known, and taken off.
     """
-    ranked = np.sort(score[~labelled])[::-1]
-    positive = score[labelled]
-    n_u = len(ranked)
+    is_open = ~labelled & (answers == 0)
+    ranked = np.sort(score[is_open])[::-1]
+    positive, confirmed = score[labelled], score[answers > 0]
+    n_u, n_found = len(ranked), len(confirmed)
     steps = [digit * 10**power for power in range(1, 1 + len(str(n_u))) for digit in (1, 1.5, 2, 3, 5, 7)]
     counts = np.unique(np.minimum([*steps, *depths, n_u], n_u)).astype(int)
     hidden = _hidden(labelled, prior, scenario) if strata is None else strata.hidden(prior)
@@ -203,7 +233,7 @@ def review(
     known = None
     share = known_share(prior, strata)
     if share is not None and strata is None:
-        known = _mean_probabilities(labelled, score, share, scenario, counts)
+        known = _mean_probabilities(labelled, score, share, scenario, is_open)[counts - 1]
     result: list[ReviewPoint] = []
     by_part = [
         [_share_interval(_share_found(part, ranked, k), n) for part, n in zip(parts, sizes, strict=True)]
@@ -213,11 +243,17 @@ def review(
     if share is not None and strata is not None:
         known = np.array([n for n, _, _ in found]) * hidden.value.sum() / counts
     sums = [hidden.sums(triples) for triples in by_part]
-    lowest = np.array([least / k for (least, _), k in zip(sums, counts, strict=True)])
+    taken = [n_found * _share_found(confirmed, ranked, k) if n_found else 0.0 for k in counts]
+    lowest = np.array([(least - c) / k for (least, _), c, k in zip(sums, taken, counts, strict=True)])
     # Earlier candidates are no worse than later ones, so a lower bound of a longer list holds for its top.
     lowest = np.maximum.accumulate(lowest[::-1])[::-1]
-    for i, (k, (recall, low, high)) in enumerate(zip(counts, found, strict=True)):
-        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], sums[i][1] / k))
+    for i, (k, ends, c) in enumerate(zip(counts, found, taken, strict=True)):
+        precision_low, precision_high = (float(np.clip(n, 0, 1)) for n in (lowest[i], (sums[i][1] - c) / k))
+        recall, low, high = ends
+        if n_found:
+            corners = [_share_left(end, float(n.sum()), c, n_found) for end in ends for n in (hidden.low, hidden.high)]
+            low, high = min(corners), max(corners)
+            recall = _share_left(recall, float(hidden.value.sum()), c, n_found)
         result.append(
             {
                 "k": int(k),
@@ -263,13 +299,21 @@ def what_if(labelled: Marks, score: Array, of_row: NDArray[np.intp], column: str
     return {"column": column, "times": BIAS, "k": k, "low": low, "high": high}
 
 
-def _mean_probabilities(labelled: Marks, score: Array, prior: float, scenario: str, counts: Any) -> Array:
-    """The mean probability of the first candidates, given that they are unlabeled."""
-    unlabeled = np.sort(score[~labelled])[::-1]
-    n_p, n_u = int(labelled.sum()), len(unlabeled)
-    p = PUCalibrator(prior, scenario).fit(score, labelled)(unlabeled)
-    p = among_unlabeled(p, prior=prior, n_labeled=n_p, n_unlabeled=n_u, scenario=scenario)
-    return np.asarray(np.cumsum(p)[counts - 1] / counts)
+def _share_left(share: float, hidden: float, taken: float, found: int) -> float:
+    """The share of the positives that nobody has found yet, from the share of all that were hidden.
+
+    ``taken`` of the ``found`` positives score as high.
+    """
+    return float(np.clip((share * hidden - taken) / max(hidden - found, 1.0), 0, 1))
+
+
+def _mean_probabilities(labelled: Marks, score: Array, prior: float, scenario: str, is_open: Marks) -> Array:
+    """The mean probability of the first candidate, the first two, and so on, given that they are unlabeled."""
+    ranked = np.sort(score[is_open])[::-1]
+    n_p = int(labelled.sum())
+    p = PUCalibrator(prior, scenario).fit(score, labelled)(ranked)
+    p = among_unlabeled(p, prior=prior, n_labeled=n_p, n_unlabeled=len(labelled) - n_p, scenario=scenario)
+    return np.asarray(np.cumsum(p) / np.arange(1, len(p) + 1))
 
 
 def _share_found(positive: Array, ranked: Array, k: int) -> float:

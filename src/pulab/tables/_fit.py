@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from pulab.errors import InputError
 from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
-from pulab.tables._crossfit import FOLDS, Choice, CrossFit, OnStep, Views, auto
+from pulab.tables._crossfit import FOLDS, WEIGHTED, Choice, CrossFit, OnStep, Views, auto
 from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
+from pulab.tables._evaluate import Population
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
+from pulab.tables._reviewed import with_reviewed
 from pulab.tables._strata import known_share, stratum_of
 from pulab.tables._summary import Knowledge, summarise
 
@@ -60,6 +63,8 @@ def fit_table(
     *,
     id: str | None = None,
     positive: Any = None,
+    negative: Any = None,
+    reviewed: Any = None,
     drop: Sequence[str] = (),
     method: str | Sequence[str] = "auto",
     prior: float | tuple[float, float] | str = "estimate",
@@ -84,6 +89,12 @@ def fit_table(
         A column that names the rows. The model does not learn from it, and every score keeps it.
     positive : str or number, optional
         The value that marks a known positive, if it cannot be guessed. All other rows are unlabeled.
+    negative : str or number, optional
+        A value that marks confirmed negatives. Rows with neither value are unlabeled.
+    reviewed : answers of a person, optional
+        A model's folder or its answers.csv, as ``pulab review`` writes it, or a table with a column ``answer`` (yes, no
+        or skip) and the id or ``row`` (counted from 1), or a list of these. Confirmed rows are learned from, and are no
+        candidates. A share of positives that the review measured is taken as the prior, unless a prior is given.
     drop : list of str
         Columns not to learn from, such as those that are only filled in for known positives.
     method : str or list of str
@@ -145,27 +156,33 @@ def fit_table(
     if labelled_by and scenario != "single-sample":
         raise InputError('labelled_by is for scenario="single-sample", got "case-control". Leave one of them out.')
     on_step("reading the table", 0, 0)
-    data = prepare(table, label, id=id, positive=positive, drop=drop, labelled_by=labelled_by)
-    if min(data.n_labelled, data.n_unlabeled) < 4:
+    data = prepare(table, label, id=id, positive=positive, negative=negative, drop=drop, labelled_by=labelled_by)
+    data, measured = with_reviewed(data, reviewed)
+    answered = bool(data.answers.any())
+    if answered and data.strata is not None:
+        raise InputError("labelled_by and answers of a review exclude each other. Leave one of them out.")
+    for key in methods if answered else ():
+        check_choice("method, to learn from answers,", key, ("auto", *WEIGHTED))
+    if min(data.n_labelled, int(data.open.sum())) < 4:
         raise InputError(f"a fit needs at least four labelled and four unlabeled rows, got {data.counts}.")
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
-        given, of_row = _given(told, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
-        cross_fit = CrossFit(X, data.labelled, given, scenario, random_state, on_step, of_row)
+        given, of_row = _given(told, measured, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
+        cross_fit = CrossFit(X, data.labelled, given, scenario, random_state, on_step, of_row, data.answers)
         asked = ", ".join(dict.fromkeys(methods))
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
-            choice = cross_fit.choose(auto(len(data.labelled)) if asked == "auto" else methods)
+            choice = cross_fit.choose(auto(len(data.labelled), answered) if asked == "auto" else methods)
         held_out = cross_fit.held_out(choice.method)
         share = cross_fit.prior_of(choice.method)
         on_step("fitting to all rows", FOLDS, FOLDS + 1)
         classifier = cross_fit.fit_to_all(choice.method)
         on_step("evaluating the model", FOLDS + 1, FOLDS + 1)
         request = Request(asked, scenario, random_state, start)
-        ranked, known = np.sort(held_out.scores[~data.labelled])[::-1], known_share(share, held_out.strata)
+        ranked, known = np.sort(held_out.scores[data.open])[::-1], known_share(share, held_out.strata)
         decision = rule.decision(ranked, known, data.strata is not None)
         strata = data.strata, held_out.strata
         probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario, *strata)
@@ -175,7 +192,7 @@ def fit_table(
         likely = probabilities.of(held_out.scores, decision, of_row)["probability_high"][population]
         profile = learn_profile(data.conformed[population], data.columns, likely)
         drawn = draw_rows(data, X, held_out, share.interval[1], random_state)
-    scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores})
+    scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores, "answer": data.answers})
     if of_row is not None:
         scores = scores.with_columns(stratum=of_row)
     return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores, profile, drawn)
@@ -192,11 +209,20 @@ def _told(prior: Any) -> tuple[float, float] | None:
     return low, high
 
 
-def _given(told: tuple[float, float] | None, data: TableData, scenario: str) -> PriorEstimate | None:
-    """What the caller said about the prior. It is at least the share of labelled rows in a single sample."""
+def _given(
+    told: tuple[float, float] | None, measured: PriorEstimate | None, data: TableData, scenario: str
+) -> PriorEstimate | None:
+    """What the caller said about the prior, or a review measured. It is at least the share of known positives."""
+    found = int((data.answers > 0).sum())
+    population = Population.of(data.labelled, scenario)
+    least = (population.n_labelled + found) / int(population.rows.sum())
+    if told is None and measured is not None:
+        low, high = (max(end, least) for end in measured.interval)
+        return replace(measured, prior=max(measured.prior, least), interval=(low, high))
     if told is None:
         return None
+    if found and told[1] < least:
+        raise InputError(f"the prior must be at least {least:.3g}, the share of known positives, got {told[1]:g}.")
     prior_of_unlabeled(told[1], data.n_labelled, data.n_unlabeled, scenario)  # refuses a prior that is too low
-    least = data.n_labelled / len(data.labelled) if scenario == "single-sample" else 0.0
     low, high = max(told[0], min(least, told[1])), told[1]
     return PriorEstimate(math.sqrt(low * high), (low, high), "given", source="given")

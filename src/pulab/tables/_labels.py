@@ -1,6 +1,6 @@
 """Which rows of a table are known positives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ class LabelColumn:
     name: str
     positive: str
     given: bool = False  # whether the caller named the value
+    negative: str | None = None  # the value that marks a confirmed negative
 
     def of(self, values: pl.Series) -> NDArray[np.bool_]:
         """Whether each row is a known positive. Another table may have true where this one has 1."""
@@ -30,11 +31,22 @@ class LabelColumn:
         marked = text.is_in(POSITIVE) if self.positive in POSITIVE and not self.given else text == self.positive
         return np.asarray(marked.fill_null(False).to_numpy(), dtype=bool)
 
+    def refuted(self, values: pl.Series) -> NDArray[np.bool_]:
+        """Whether each row is a confirmed negative."""
+        if self.negative is None or _cannot_mark(values):
+            return np.zeros(len(values), dtype=bool)
+        return np.asarray((_text(values) == self.negative).fill_null(False).to_numpy(), dtype=bool)
 
-def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, NDArray[np.bool_]]:
-    """How to read the label column, and which rows it labels. ``positive`` is the caller's value for a positive."""
+
+def read_labels(values: pl.Series, positive: Any = None, negative: Any = None) -> tuple[LabelColumn, NDArray[np.bool_]]:
+    """How to read the label column, and which rows it labels.
+
+    ``positive`` is the caller's value for a known positive, ``negative`` that for a confirmed negative.
+    """
     if _cannot_mark(values):
         raise InputError(f"column {values.name!r} holds {values.dtype}, not labels. Mark known positives with 1.")
+    if negative is not None:
+        return _with_negatives(values, positive, str(negative))
     counts = dict(_text(values).drop_nulls().value_counts(sort=True).iter_rows())
     if positive is None:
         mark = _plain_mark(values.name, counts, len(values))
@@ -52,6 +64,21 @@ def read_labels(values: pl.Series, positive: Any = None) -> tuple[LabelColumn, N
             f"every row of column {values.name!r} is {mark!r}, a known positive. Add unlabeled rows to learn from."
         )
     return column, labelled
+
+
+def _with_negatives(values: pl.Series, positive: Any, negative: str) -> tuple[LabelColumn, NDArray[np.bool_]]:
+    """The same where a third value marks confirmed negatives: the other rows say what the other values mean."""
+    (mark,) = _text(pl.Series([negative])).to_list()
+    refuted = (_text(values) == mark).fill_null(False)
+    if not refuted.any():
+        counts = dict(_text(values).drop_nulls().value_counts(sort=True).iter_rows())
+        raise InputError(
+            f"no row of column {values.name!r} is {negative!r}; it holds {_shown(counts, len(values))}. "
+            "Name one of these by negative (--negative)."
+        )
+    column, _ = read_labels(values.filter(~refuted), positive)
+    column = replace(column, negative=mark)
+    return column, column.of(values) & ~column.refuted(values)
 
 
 def _plain_mark(name: str, counts: dict[str, int], n: int) -> str:

@@ -30,7 +30,7 @@ from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
 RESULTS = ("score", "probability", "probability_low", "probability_high", "decision")
-HELD_OUT = pl.Schema({"labelled": pl.Boolean, "score": pl.Float64})
+HELD_OUT = pl.Schema({"labelled": pl.Boolean, "score": pl.Float64, "answer": pl.Int8})
 REASONS = ("reason_1", "reason_2", "reason_3")
 RESERVED = ("rank", "row", *RESULTS, "stability", *REASONS)
 
@@ -71,7 +71,8 @@ class TableModel:
         The unlabeled rows with the highest held-out scores, best first. Their probabilities account for the rows
         being unlabeled.
     held_out : polars.DataFrame
-        For every row of the table, whether it is labelled, and its score by a model that has not seen it.
+        For every row of the table, whether it is labelled, its score by a model that has not seen it, and a person's
+        answer before the fit: 1 for yes, -1 for no, 0 for none.
     profile : dict or None
         The distribution of each column, to compare other tables with.
     draw : Draw or None
@@ -177,7 +178,7 @@ class TableModel:
         return n_rows
 
     def rank(self, table: Any, top: int = 100, watch: Watch | None = None) -> Any:
-        """The rows most likely positive, best first, with all their columns. Labelled rows are left out.
+        """The rows most likely positive, best first, with all their columns. Rows whose label is known are left out.
 
         For a frame of pandas or pyarrow, the result is such a frame. Otherwise it is polars.
 
@@ -195,7 +196,8 @@ class TableModel:
                 scored = scored.select(pl.Series("row", np.arange(first, first + frame.height)), pl.all())
             joined = beside(scored, frame.drop(self.label.name, strict=False))
             if self.label.name in frame.columns:
-                joined = joined.filter(~pl.Series(self.label.of(frame[self.label.name])))
+                label = frame[self.label.name]
+                joined = joined.filter(~pl.Series(self.label.of(label) | self.label.refuted(label)))
             first += frame.height
             best = joined if best is None else pl.concat([best, joined], how="vertical_relaxed")
             best = best.sort("score", descending=True, maintain_order=True).head(top)
@@ -215,7 +217,7 @@ class TableModel:
         document = {
             "kind": KIND,
             "columns": [[column.name, column.kind, column.form] for column in self.features.columns],
-            "label": [self.label.name, self.label.positive, self.label.given],
+            "label": [self.label.name, self.label.positive, self.label.given, self.label.negative],
             "id": self.id,
             "texts": [name for name, kind in self.candidates.schema.items() if kind == pl.String],
             "vectorizer": content.pack(self.features.vectorizer),

@@ -35,6 +35,7 @@ class TableData(NamedTuple):
     notes: dict[str, str]  # why a column was left out
     label: LabelColumn
     labelled: NDArray[np.bool_]
+    answers: NDArray[np.int8]  # of a person: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none
     id: str | None
     warnings: tuple[str, ...] = ()  # what may be wrong with the table
     strata: Strata | None = None  # by the columns that labelling depends on
@@ -46,13 +47,20 @@ class TableData(NamedTuple):
 
     @property
     def n_unlabeled(self) -> int:
-        """The number of unlabeled rows."""
+        """The number of rows without a label, answered or not."""
         return len(self.labelled) - self.n_labelled
 
     @property
+    def open(self) -> NDArray[np.bool_]:
+        """The rows with neither a label nor an answer. They are the candidates."""
+        return np.asarray(~self.labelled & (self.answers == 0))
+
+    @property
     def counts(self) -> str:
-        """Both numbers as text."""
-        return f"{self.n_labelled:,} labelled, {self.n_unlabeled:,} unlabeled"
+        """The numbers of rows as text."""
+        text = f"{self.n_labelled:,} labelled, {self.open.sum():,} unlabeled"
+        yes, no = (int((self.answers == answer).sum()) for answer in (1, -1))
+        return f"{text}, {yes:,} confirmed positive, {no:,} confirmed negative" if yes or no else text
 
 
 def prepare(
@@ -61,6 +69,7 @@ def prepare(
     *,
     id: str | None = None,
     positive: Any = None,
+    negative: Any = None,
     drop: Sequence[str] = (),
     labelled_by: Sequence[str] = (),
 ) -> TableData:
@@ -68,7 +77,8 @@ def prepare(
     frame = read_table(source, id)
     name = name_of(source)
     check_column(label, frame.columns, name, "the label")
-    label_column, labelled = read_labels(frame[label], positive)
+    label_column, labelled = read_labels(frame[label], positive, negative)
+    answers = -label_column.refuted(frame[label]).astype(np.int8)
     warnings = [] if id is None else _check_id(id, label, frame, name)
     if isinstance(drop, str):
         raise InputError(f"drop must be a list of columns, got {drop!r}. Pass [{drop!r}].")
@@ -89,7 +99,9 @@ def prepare(
     strata = learn_strata(labelled_by, conformed, columns, labelled) if labelled_by else None
     if strata is not None:
         warnings += without_labels(strata, conformed, labelled)
-    return TableData(name, whole, conformed, columns, notes, label_column, labelled, id, tuple(warnings), strata)
+    return TableData(
+        name, whole, conformed, columns, notes, label_column, labelled, answers, id, tuple(warnings), strata
+    )
 
 
 def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> list[str]:

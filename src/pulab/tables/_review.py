@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from pulab.metrics import Array
 from pulab.priors import PriorEstimate
-from pulab.review.design import Draw, draw
+from pulab.review.design import Draw, Drawn, draw
 from pulab.summary import Measured, ReviewPoint
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._crossfit import HeldOut, Views
 from pulab.tables._decide import Probabilities, Rule
-from pulab.tables._model import TableModel, beside
+from pulab.tables._model import HELD_OUT, TableModel, beside
 from pulab.tables._prepare import TableData
 from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
 from pulab.tables._strata import Counted, known_share
@@ -23,21 +23,32 @@ from pulab.tables._strata import Counted, known_share
 def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: int) -> Draw:
     """Draw unlabeled rows by their held-out scores, with reasons and all columns. ``upper`` bounds the prior."""
     labelled, scores = data.labelled, held_out.scores
-    drawn = draw(scores[~labelled], scores[labelled], upper, np.random.default_rng(seed))
-    unlabeled = np.flatnonzero(~labelled)
+    drawn = draw(scores[data.open], scores[labelled], upper, np.random.default_rng(seed))
+    unlabeled = np.flatnonzero(data.open)
     rows = unlabeled[drawn.rows]
     effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, rows, unlabeled)
     reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[rows]))
     names = {} if data.id is None else {data.id: data.frame[data.id][rows]}
     head = pl.concat([pl.DataFrame({"row": rows + 1, **names}), reasons], how="horizontal")
     frame = beside(head, data.frame[rows].drop(data.label.name))
-    return Draw(frame, drawn.stratum.tolist(), drawn.ends.tolist(), drawn.labelled.tolist())
+    like = like_the_open(drawn, scores[data.open], scores[data.answers != 0])
+    return Draw(frame, drawn.stratum.tolist(), drawn.ends.tolist(), like.tolist())
+
+
+def like_the_open(drawn: Drawn, candidates: Array, answered: Array) -> NDArray[np.intp]:
+    """The labelled rows by band, less the part that answered rows are of the band: positives among them are gone."""
+    last = np.sort(candidates)[::-1][drawn.ends - 1]
+    band = np.minimum(np.searchsorted(-last, -answered), len(last) - 1)
+    n_answered = np.bincount(band, minlength=len(last))
+    sizes = np.diff(drawn.ends, prepend=0)
+    return np.rint(drawn.labelled * sizes / (sizes + n_answered)).astype(np.intp)
 
 
 def with_answers(model: TableModel, measured: Measured) -> TableModel:
     """The same model with the measured share of positives: its figures, probabilities and decisions follow it."""
     summary, held_out = model.summary, model.held_out
-    labelled, scores = held_out["labelled"].to_numpy(), held_out["score"].to_numpy()
+    labelled, scores, answers = (held_out[name].to_numpy() for name in HELD_OUT.names())
+    is_open = ~labelled & (answers == 0)
     scenario, before = summary["scenario"], summary["prior"]
     least = labelled.mean() if scenario == "single-sample" else 0.0
     low, value, high = (max(least, measured["prior"][end]) for end in ("low", "value", "high"))
@@ -47,13 +58,13 @@ def with_answers(model: TableModel, measured: Measured) -> TableModel:
         of_row = held_out["stratum"].to_numpy()
         counted = Counted.of(scores - np.array(strata["offset"])[of_row], labelled, of_row)
     probabilities = Probabilities.learn(scores, labelled, prior, scenario, strata, counted)
-    ranked = np.sort(scores[~labelled])[::-1]
+    ranked = np.sort(scores[is_open])[::-1]
     decision = summary["decision"]
     if decision["rule"] is None:
         decision = Rule(None, None, None).decision(ranked, known_share(prior, counted), strata is not None)
     is_called = probabilities.called(scores, decision, of_row)
-    n_called = 0 if is_called is None else int(is_called[~labelled].sum())
-    points = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], counted)
+    n_called = 0 if is_called is None else int(is_called[is_open].sum())
+    points = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], answers, counted)
     counts = (int(labelled.sum()), int((~labelled).sum()))
 
     def columns(some: Array) -> dict[str, Any]:

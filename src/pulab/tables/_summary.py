@@ -14,7 +14,7 @@ from pulab.errors import InputError
 from pulab.metrics import Array
 from pulab.priors import PriorEstimate
 from pulab.report._words import headline_point
-from pulab.summary import Candidate, Column, Curve, Decision, Labelling, ReviewPoint, Summary, Table, WhatIf
+from pulab.summary import Candidate, Column, Curve, Decision, Labelling, Reviewed, ReviewPoint, Summary, Table, WhatIf
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
@@ -55,15 +55,15 @@ def summarise(
     prior, used, probabilities, decision = knowledge
     rng = np.random.default_rng(request.random_state)
     is_called = probabilities.called(scores, decision, None if strata is None else strata.of_row)
-    n_called = 0 if is_called is None else int(is_called[~labelled].sum())
-    k = min(max(TOP, n_called), data.n_unlabeled)
+    n_called = 0 if is_called is None else int(is_called[data.open].sum())
+    k = min(max(TOP, n_called), int(data.open.sum()))
     candidates = _candidates(data, X, held_out, knowledge, scenario, k)
     parts = [
         (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
         for model, rows in zip(held_out.models, held_out.rows, strict=True)
     ]
     important = evaluate.importances(parts, X.features.groups(), rng)
-    review = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], strata)
+    review = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], data.answers, strata)
     warnings = list(data.warnings)
     warnings += [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
     warnings += _misread(data, X.features)
@@ -108,6 +108,7 @@ def summarise(
         "seconds": time.perf_counter() - request.started,
         "random_state": request.random_state,
         "measured": None,
+        "reviewed": _reviewed(data),
     }
     return cast(Summary, _plain(summary)), candidates
 
@@ -133,10 +134,10 @@ def _labelling(
 def _candidates(
     data: TableData, X: Views, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int
 ) -> pl.DataFrame:
-    """The unlabeled rows with the highest held-out scores, with all their columns."""
-    scores = held_out.scores[~data.labelled]
+    """The rows with neither a label nor an answer that have the highest held-out scores, with all their columns."""
+    scores = held_out.scores[data.open]
     order = np.argsort(-scores, kind="stable")[: max(KEPT, k)]
-    rows = np.flatnonzero(~data.labelled)[order]
+    rows = np.flatnonzero(data.open)[order]
     counts = (data.n_labelled, data.n_unlabeled)
     of_row = None if held_out.strata is None else held_out.strata.of_row[rows]
     head = pl.DataFrame(
@@ -145,7 +146,7 @@ def _candidates(
             **({"row": rows + 1} if data.id is None else {data.id: data.frame[data.id][rows]}),
             "score": scores[order],
             **knowledge.probabilities.of_candidates(scores[order], knowledge.decision, *counts, scenario, of_row),
-            "stability": evaluate.stability(held_out.of_unlabeled, order, k),
+            "stability": evaluate.stability(held_out.of_open, order, k),
         }
     )
     best = rows[:KEPT]
@@ -197,12 +198,18 @@ def _about(data: TableData, features: Features) -> Table:
         "name": data.name,
         "rows": data.frame.height,
         "labelled": data.n_labelled,
-        "unlabeled": data.n_unlabeled,
+        "unlabeled": int(data.open.sum()),
         "label": data.label.name,
         "positive": data.label.positive,
         "id": data.id,
         "columns": columns,
     }
+
+
+def _reviewed(data: TableData) -> Reviewed | None:
+    if not data.answers.any():
+        return None
+    return {"positive": int((data.answers > 0).sum()), "negative": int((data.answers < 0).sum())}
 
 
 def _misread(data: TableData, features: Features) -> list[str]:
