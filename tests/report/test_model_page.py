@@ -319,8 +319,8 @@ def test_the_headline_where_only_a_range_is_known() -> None:
     assert f"The first {point['k']:,} of 48,210 unlabeled rows hold about {share} of the hidden positives" in page
     assert f"{point['lift']:.1f} times as many as chance." in page
     assert "at most 26 % of all rows, and at least 0.64 %" in page
-    assert "Right among the first 100not known0 to 100 %" in page
-    assert "At most 26 % of all rows are positive, and at least 0.64 %. The rows do not tell more" in page
+    assert "Positives among the first 100not known0 to 100 %" in page
+    assert "At most 26 % of all rows are positive, and at least 0.64 %. The data cannot narrow this range" in page
     assert "0.905 to 0.962" in page
     assert "called" not in re.sub(r"(is|are) called", "", page[: page.index("How good is the model")])
     assert not drawn_nowhere(model_page(OPEN))

@@ -214,13 +214,13 @@ def test_columns_that_labelling_cannot_depend_on(biased: Biased, options: dict[s
 
 
 def test_the_assumption_is_said(biased: Biased, model: TableModel, tmp_path: Path) -> None:
-    assert "with alike values of 'place'" in assumption(model.summary)
-    assert "with alike values of place" in model.report()
+    assert "with similar values of 'place'" in assumption(model.summary)
+    assert "with similar values of place" in model.report()
     biased.frame.write_csv(tmp_path / "t.csv")
     arguments = ["fit", str(tmp_path / "t.csv"), "--label", "known", "--id", "id", "--method", "elkan-noto"]
     result = CliRunner().invoke(app, [*arguments, "--labelled-by", "place", "--out", str(tmp_path / "model")])
     assert result.exit_code == 0, result.output
-    assert "with alike values of 'place'" in " ".join(result.stdout.split())
+    assert "with similar values of 'place'" in " ".join(result.stdout.split())
     plain = fit_table(biased.frame, "known", id="id", method="elkan-noto")
     what_if = (plain.summary["labelling"] or {"what_if": None})["what_if"]
     assert what_if is not None
@@ -234,7 +234,7 @@ def test_answers_of_a_review_limit_the_numbers_of_all_strata(biased: Biased, mod
     answers = Answers(model.draw, [(i, "yes" if biased.y[row] else "no") for i, row in enumerate(rows)])
     found = measured(answers, model.summary)
     assert found is not None
-    reviewed = with_answers(model, found)
+    reviewed = with_answers(model, found, ())
     before, after = (part.score(biased.frame)["probability_low"].to_numpy().mean() for part in (model, reviewed))
     assert before < after  # more positives are certain
     assert point(reviewed, 150)["precision"] is None

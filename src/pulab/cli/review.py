@@ -49,7 +49,7 @@ def review(
         with open_log(path, fitted.draw) as log:
             fresh = [(place, answer) for place, answer in taken if log.latest.get(place) != answer]
             log.add(fresh)
-        console.note(f"{len(fresh)} new answers are in {path}")
+        console.note(f"{len(fresh)} new answers are in {path}. Now `pulab report {model}` writes the page anew.")
     elif not (show or as_json):
         _serve(path, fitted.draw, fitted.summary, port, no_open)
     _print(path, fitted.draw, fitted.summary, as_json)

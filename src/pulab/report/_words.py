@@ -33,19 +33,26 @@ def assumption(summary: Summary) -> str:
         names = " and ".join(repr(name) for name in labelling["by"])
         checked = "What a review measured does not rest on that." if settled else CHECK
         return (
-            f"All figures assume that the known positives are like the other positives with alike values of {names}, "
+            f"All figures assume that the known positives are like the other positives with similar values of {names}, "
             f"and that the odds of being labelled differ {ODDS:g} to 1 at most between such groups. {checked}"
         )
     if found is not None and settled:
         return found["random_labelling"]["text"]
+    if summary["prior"]["source"] == "measured":
+        return (
+            "A review measured the share of positives. Other figures assume that known positives are like the others."
+        )
     what_if = None if labelling is None else labelling["what_if"]
     if what_if is None:
         return UNCHECKED
+    point = headline_point(summary["review"])
+    stated = [point["recall_low"], point["recall_high"]]
+    wider = [min(stated[0], what_if["low"]), max(stated[1], what_if["high"])]
     return (
-        f"{UNCHECKED} The rows themselves cannot show it: if some kinds of {what_if['column']!r} were labelled "
-        f"{what_if['times']:g} times as often as others, no test would notice, and the first {count(what_if['k'])} "
-        f"rows would hold {span([what_if['low'], what_if['high']])} of the hidden positives. If you know what the "
-        "labelling depends on, name it (--labelled-by)."
+        f"{UNCHECKED} An example: suppose that positives with some values of {what_if['column']!r} are labelled "
+        f"{what_if['times']:g} times as often as others. The data cannot show this. Then the first "
+        f"{count(what_if['k'])} rows hold {span(wider)} of the hidden positives. If you know what the labelling "
+        "depends on, name it (--labelled-by)."
     )
 
 
@@ -68,8 +75,8 @@ def share_of_positives(low: float, high: float, value: float | None, scenario: s
         return f"{span([low, high])} of {of} are positive, as you said."
     if value is None:
         return (
-            f"At most {percent(high)} of {of} are positive, and at least {percent(low)}. The rows do not tell more, "
-            "because no group of rows is clearly all positive."
+            f"At most {percent(high)} of {of} are positive, and at least {percent(low)}. The data cannot narrow "
+            "this range. That would need a group of rows that are clearly all positive."
         )
     how = "The review measured it" if source == "measured" else "A region of pure positives shows it"
     return f"About {percent(value)} of {of} are positive ({span([low, high])}). {how}."

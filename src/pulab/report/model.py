@@ -126,7 +126,11 @@ def _scores(distributions: Distributions) -> list[Plot]:
 
 # By figure: its title, its format and its meaning. The share of positives gives the value of a guess.
 FIGURES: dict[str, tuple[str, Callable[[float | None], str], str]] = {
-    "precision": ("Precision", percent, "The share of positives among the rows that the model calls positive."),
+    "precision": (
+        "Precision",
+        percent,
+        "The share of positives among all rows that the model calls positive, known ones included.",
+    ),
     "recall": ("Recall", percent, "The share of all positives that the model calls positive."),
     "f1": ("F1", decimal, "Precision and recall in one number. It is low if one of them is low."),
     "accuracy": (

@@ -131,7 +131,7 @@ def _random_labelling(found: Posterior) -> RandomLabelling:
     flat, steep = float((found.slope < 1).mean()), float((found.slope > 1).mean())
     p_value = min(1.0, 2 * min(flat, steep))
     if p_value > REJECTED:
-        text = "The answers do not speak against random labelling. A small bias may still be there."
+        text = "The answers fit random labelling. They cannot rule out a small bias."
     elif flat > steep:
         text = (
             "Labelling looks biased: deep in the ranking there are more positives than the labelled rows suggest. The "

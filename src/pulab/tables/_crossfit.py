@@ -261,8 +261,8 @@ def _why(best: str, compared: Sequence[Compared]) -> str:
     for item in compared:
         if item is not chosen:
             low, high = item["interval"]
-            ratio = f"{item['ratio']:.2f} times as deep ({low:.2f} to {high:.2f})"
+            ratio = f"{item['ratio']:.2f} times as far down ({low:.2f} to {high:.2f})"
             text += f" {item['method']}: in the first {item['depth']:.1%}, {ratio}."
     if min(item["ratio"] for item in compared) < 1:
-        text += f" {best} is kept because the lead of the other is below one standard error."
+        text += f" The difference may be chance, so {best} is used."
     return text

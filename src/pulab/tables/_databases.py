@@ -40,7 +40,9 @@ def sqlite_pieces(path: Path, query: str | None, columns: Sequence[str] | None) 
 
 
 def _open_sqlite(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
+    # A table is read in a thread of its own, and an error may close the connection from another.
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=True, timeout=PATIENCE, check_same_thread=False)
 
 
 def duckdb_pieces(path: Path, query: str | None, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:

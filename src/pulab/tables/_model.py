@@ -266,15 +266,19 @@ class TableModel:
 
     def _with_answers(self, folder: Path) -> "TableModel":
         """The model as the answers in its folder have changed it."""
-        from pulab.review.result import measured_in
+        from pulab.review import FILE, measured, read_answers
         from pulab.tables._review import with_answers
 
-        found = measured_in(folder, self.draw, self.summary)
+        if self.draw is None:
+            return self
+        answers = read_answers(folder / FILE, self.draw)
+        found = measured(answers, self.summary)
         if found is None:
             return self
         if not found["settled"]:
             return replace(self, summary={**self.summary, "measured": found})
-        return with_answers(self, found)
+        names = self.draw.frame[self.id or "row"]
+        return with_answers(self, found, {str(names[at]) for at, answer in answers.latest.items() if answer != "skip"})
 
     def _check(self) -> None:
         """Refuse files that do not fit together: an empty row must get a probability, and every row has a score."""

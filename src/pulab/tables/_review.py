@@ -1,5 +1,6 @@
 """The review of a table by a person: the rows to ask about, and the model once they are answered."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pulab.metrics import Array
 from pulab.priors import PriorEstimate
 from pulab.review.design import Draw, Drawn, draw
-from pulab.summary import Measured, ReviewPoint
+from pulab.summary import Measured
 from pulab.tables import _evaluate as evaluate
 from pulab.tables._crossfit import HeldOut, Views
 from pulab.tables._decide import Probabilities, Rule
@@ -44,14 +45,19 @@ def like_the_open(drawn: Drawn, candidates: Array, answered: Array) -> NDArray[n
     return np.rint(drawn.labelled * sizes / (sizes + n_answered)).astype(np.intp)
 
 
-def with_answers(model: TableModel, measured: Measured) -> TableModel:
-    """The same model with the measured share of positives: its figures, probabilities and decisions follow it."""
+def with_answers(model: TableModel, measured: Measured, answered: Collection[str]) -> TableModel:
+    """The same model with the measured share of positives: its figures, probabilities and decisions follow it.
+
+    ``answered`` are the ids or numbers of the rows that were answered. They are not candidates any more.
+    """
     summary, held_out = model.summary, model.held_out
     labelled, scores, answers = (held_out[name].to_numpy() for name in HELD_OUT.names())
     is_open = ~labelled & (answers == 0)
     scenario, before = summary["scenario"], summary["prior"]
     least = labelled.mean() if scenario == "single-sample" else 0.0
-    low, value, high = (max(least, measured["prior"][end]) for end in ("low", "value", "high"))
+    low, value, high = (
+        float(np.clip(measured["prior"][end], max(least, 1e-6), 1 - 1e-6)) for end in ("low", "value", "high")
+    )
     prior = PriorEstimate(value, (low, high), "measured", source="measured")
     strata, counted, of_row = model.probabilities.strata, None, None
     if strata is not None:
@@ -71,17 +77,20 @@ def with_answers(model: TableModel, measured: Measured) -> TableModel:
         strata_of_some = None if of_row is None else of_row[_nearest(scores, some)]
         return probabilities.of_candidates(some, decision, *counts, scenario, strata_of_some)
 
-    of_shown = pl.DataFrame(columns(np.array([row["score"] for row in summary["candidates"]]))).rows(named=True)
-    candidates = model.candidates
-    if "score" in candidates.columns:  # somebody may have changed their file
+    shown = [row for row in summary["candidates"] if row["id"] not in answered]
+    of_shown = pl.DataFrame(columns(np.array([row["score"] for row in shown]))).rows(named=True)
+    candidates, name = model.candidates, model.id or "row"
+    # Somebody may have changed their file.
+    if {"score", name} <= set(candidates.columns) and candidates["score"].dtype.is_numeric():
+        candidates = candidates.filter(~candidates[name].cast(pl.String).is_in(list(answered)))
         candidates = candidates.with_columns(**columns(candidates["score"].to_numpy()))
     changed = {
         **summary,
         "prior": {**before, "low": low, "high": high, "value": value, "source": "measured"},
         "decision": decision,
         "metrics": evaluate.figures(labelled, scores, is_called, prior, scenario, counted),
-        "review": _measured_points(points, measured),
-        "candidates": [{**row, **new} for row, new in zip(summary["candidates"], of_shown, strict=True)],
+        "review": points,
+        "candidates": [{**row, **new} for row, new in zip(shown, of_shown, strict=True)],
         "measured": measured,
     }
     return replace(model, summary=changed, probabilities=probabilities, candidates=candidates)  # type: ignore[arg-type]
@@ -93,14 +102,3 @@ def _nearest(scores: Array, some: Array) -> NDArray[np.intp]:
     after = np.clip(np.searchsorted(scores[order], some), 1, len(scores) - 1)
     closer = some - scores[order][after - 1] < scores[order][after] - some
     return np.asarray(order[after - closer])
-
-
-def _measured_points(points: list[ReviewPoint], measured: Measured) -> list[ReviewPoint]:
-    """With the measured precision and recall, at the depths where the answers tell them."""
-    by_depth = {item["k"]: item for item in measured["review"]}
-    points = [{**point, **by_depth[point["k"]]} if point["k"] in by_depth else point for point in points]
-    for point, longer in zip(points[-2::-1], points[:0:-1], strict=True):  # earlier candidates are no worse
-        point["precision_low"] = max(point["precision_low"], longer["precision_low"])
-        if point["precision"] is not None:
-            point["precision"] = max(point["precision"], point["precision_low"])
-    return points

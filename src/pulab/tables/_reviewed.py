@@ -12,7 +12,6 @@ from pulab.errors import InputError
 from pulab.persistence import DOCUMENT
 from pulab.priors import PriorEstimate
 from pulab.review.answers import FILE, WORDS, is_log, read_answers, rows_in_log
-from pulab.review.design import Draw
 from pulab.tables._frame import name_of, read_table
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import TableData
@@ -106,9 +105,11 @@ def _check_same(drawn: pl.DataFrame, rows: Sequence[int], data: TableData, path:
     """Refuse a table whose rows are not those that the reviewer saw."""
     now = data.frame[list(rows)]
     for column in data.columns:
-        if column.name not in drawn.columns or column.name in Draw._fields:
+        renamed = f"{column.name} (in the table)"  # a column that is called like one of the draw
+        shown = renamed if renamed in drawn.columns else column.name
+        if shown not in drawn.columns:
             continue
-        seen, here = (frame[column.name].cast(pl.String, strict=False) for frame in (drawn, now))
+        seen, here = drawn[shown].cast(pl.String, strict=False), now[column.name].cast(pl.String, strict=False)
         differs = seen.ne_missing(here).arg_true()
         if len(differs):
             i = int(differs[0])
