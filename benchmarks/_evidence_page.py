@@ -86,14 +86,18 @@ def sources() -> str:
     return markdown(["table", "source", "a positive", "rows", "labelled", "true share"], lines)
 
 
+def by_name(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows of each table."""
+    return {name: [row for row in rows if row["table"] == name] for name in dict.fromkeys(row["table"] for row in rows)}
+
+
 def by_table(file: str) -> str:
     """A line per table: what was stated, as the median over draws, and what is true."""
     rows = rows_of(file)
     if not rows:
         return NOT_RUN
     lines = []
-    for name in dict.fromkeys(row["table"] for row in rows):
-        own = [row for row in rows if row["table"] == name]
+    for name, own in by_name(rows).items():
         first = "precision of the first 100"
         lines.append(
             [
@@ -126,8 +130,7 @@ def misses(file: str) -> str:
     if not rows:
         return NOT_RUN
     lines = []
-    for name in dict.fromkeys(row["table"] for row in rows):
-        own = [row for row in rows if row["table"] == name]
+    for name, own in by_name(rows).items():
         for what in dict.fromkeys(item["what"] for item in claims(own)):
             items = claims(own, what)
             missed = [item for item in items if not covered(item)]

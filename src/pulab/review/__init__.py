@@ -2,7 +2,7 @@
 
 from pulab.review.answers import FILE, Answers, from_sheet, open_log, read_answers, sheet
 from pulab.review.design import Draw, draw
-from pulab.review.result import lines, measured, measured_in
+from pulab.review.result import lines, measured
 
 __all__ = [
     "FILE",
@@ -12,7 +12,6 @@ __all__ = [
     "from_sheet",
     "lines",
     "measured",
-    "measured_in",
     "open_log",
     "read_answers",
     "sheet",

@@ -1,13 +1,11 @@
 """From answers to measured figures, as plain data and as lines of text."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from pulab.metrics import Array
-from pulab.review.answers import FILE, Answers, read_answers
-from pulab.review.design import Draw
+from pulab.review.answers import Answers
 from pulab.review.measure import TAIL, Counts, Posterior, band_by_design, by_design, posterior
 from pulab.summary import Measured, MeasuredBand, MeasuredDepth, RandomLabelling, Share, Summary
 
@@ -42,11 +40,6 @@ def measured(answers: Answers, summary: Summary) -> Measured | None:
         "enough": n_answers >= PLANNED or (n_answers >= PLANNED / 2 and _is_narrow(prior)),
         "warnings": _warnings(n_answers, skipped),
     }
-
-
-def measured_in(folder: Path, draw: Draw | None, summary: Summary) -> Measured | None:
-    """What the answers in a model's folder say, or None if there are none."""
-    return None if draw is None else measured(read_answers(folder / FILE, draw), summary)
 
 
 def count(answers: Answers) -> tuple[Counts, int]:

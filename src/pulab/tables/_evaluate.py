@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.metrics import Array, accuracy_of, f1_of, precision_of, roc_auc_of, separation
 from pulab.priors import PriorEstimate, Sample, limits
+from pulab.priors._range import COUNTS
 from pulab.summary import Distributions, Feature, Metric, ReviewPoint, WhatIf
 from pulab.tables._strata import BIAS, Box, Counted, Triple, known_share
 
@@ -21,7 +22,6 @@ Marks = NDArray[np.bool_]
 Answers = NDArray[np.int8]  # by row: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none
 # The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
 Part = tuple[Any, Marks, Callable[[Any], Array]]
-COUNTS = 0.75  # each labelled row counts so much: the models of several folds learn from the same labelled rows
 
 
 class Population(NamedTuple):
@@ -275,7 +275,7 @@ def _hidden(labelled: Marks, prior: PriorEstimate, scenario: str) -> Box:
     """The number of hidden positives, all in one stratum."""
     population = Population.of(labelled, scenario)
     least, most = (population.hidden(end) for end in prior.interval)
-    value = population.hidden(prior.value or math.sqrt(prior.interval[0] * prior.interval[1]))
+    value = population.hidden(middle(prior))
     return Box(np.array([least]), np.array([most]), np.array([value]), (least, most))
 
 
