@@ -18,6 +18,7 @@ class Method:
     reference: str
     needs_prior: bool = True  # False: the constructor may have no parameter `prior`, so never pass it
     ranks_without_prior: bool = False  # the prior only turns its scores into probabilities
+    takes_weights: bool = False  # fit takes sample_weight
     needs_negatives: bool = False  # fit also needs X_negative
     learns_from_truth: bool = False  # y is the truth, not PU labels
     is_network: bool = True
@@ -75,6 +76,7 @@ METHODS = {
         "the chance of being labelled, divided by the label frequency; any classifier",
         "Elkan and Noto 2008, KDD",
         ranks_without_prior=True,
+        takes_weights=True,
         is_network=False,
     ),
     "bagging": Method(
@@ -94,6 +96,7 @@ METHODS = {
         "boosted trees of labelled against unlabeled rows, cut by the prior",
         "Elkan and Noto 2008, KDD",
         ranks_without_prior=True,
+        takes_weights=True,
         is_network=False,
     ),
     "nnpu-boosting": Method(

@@ -30,6 +30,7 @@ class Table(TypedDict):
     label: str
     positive: str
     id: str | None
+    weight: str | None  # the column that says how much was learned from each row
     columns: list[Column]
 
 

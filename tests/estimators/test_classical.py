@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -32,6 +33,7 @@ MADE: dict[str, Any] = {key: METHODS[key].load()(prior=0.4, random_state=0) for 
 for backend in ("scikit-learn", "xgboost"):
     MADE[f"boosting, {backend}"] = BoostingPUClassifier(backend=backend, prior=0.4, random_state=0)
 MADE["nnpu-boosting, xgboost"] = NNPUBoostingClassifier(backend="xgboost", prior=0.4, random_state=0)
+WEIGHTED = [key for key in MADE if METHODS[key.partition(",")[0]].takes_weights] + ["elkan-noto, weights"]
 MADE["elkan-noto, weights"] = ElkanNotoClassifier(form="weights", prior=0.4, random_state=0)
 
 
@@ -306,3 +308,41 @@ def test_a_backend_that_is_missing_is_said(method: Any, monkeypatch: pytest.Monk
     with pytest.raises(InputError, match=r"needs xgboost. Run: pip install 'pulab\[boost\]'"):
         method(backend="xgboost", prior=0.4).fit(data.X, data.s)
     assert BoostingPUClassifier(prior=0.4).fit(data.X, data.s).backend_ == "scikit-learn"
+
+
+def test_a_weight_of_two_is_a_row_twice_for_the_ranking() -> None:
+    data = Blobs("case-control")
+    weight = np.random.default_rng(0).integers(0, 4, len(data.s))
+    twice = np.repeat(np.arange(len(data.s)), weight)
+    clf = ElkanNotoClassifier(LogisticRegression(tol=1e-8), prior=0.4)
+    weighted = clf.fit_ranking(data.X, data.s, weight).raw_scores(data.X)
+    assert weighted == pytest.approx(clf.fit_ranking(data.X[twice], data.s[twice]).raw_scores(data.X), abs=1e-4)
+
+
+@pytest.mark.parametrize("key", WEIGHTED)
+def test_rows_without_weight_teach_nothing(key: str) -> None:
+    """Half of the rows are misleading. Their weights are 0, for the model and for the held-out scores."""
+    data = Blobs("case-control")
+    n = len(data.s)
+    X, s = np.concatenate([data.X, -data.X]), np.concatenate([data.s, data.s])
+    weight = np.repeat([1.0, 0.0], n)
+    clf = made(key).fit(X, s, sample_weight=weight)
+    for scores in (clf.raw_scores(data.X), clf.scores_[:n]):
+        assert roc_auc_score(data.s, scores) > roc_auc_score(data.s, made(key).fit(X, s).scores_[:n]) + 0.1
+    assert clf.predict_proba(X[s == 0])[:, 1].mean() == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1, 1, 1], "one number for each of the"),
+        (-1, "at least 0"),
+        (np.nan, "at least 0"),
+        (0, "zero for a whole class"),
+    ],
+)
+def test_weights_that_cannot_be_meant(weight: Any, message: str) -> None:
+    data = Blobs("case-control")
+    weights = weight if isinstance(weight, list) else [weight] * len(data.s)
+    with pytest.raises(InputError, match=message):
+        ElkanNotoClassifier(prior=0.4).fit(data.X, data.s, weights)

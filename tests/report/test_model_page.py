@@ -105,6 +105,7 @@ SUMMARY: dict[str, Any] = {
         "label": "churned",
         "positive": "1",
         "id": "customer_id",
+        "weight": None,
         "columns": [
             column("customer_id", "left out", 0.0, "names the rows"),
             column("months as customer", "number"),
@@ -412,7 +413,9 @@ def test_every_key_of_the_summary_reaches_the_page(path: tuple[str, ...]) -> Non
     assert any(model_page(changed(whole, path, other)) != model_page(whole) for whole in wholes)
 
 
-OPTIONAL = {("table", "id"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {("measured", "prior")}
+OPTIONAL = {("table", "id"), ("table", "weight"), ("prior", "agree"), ("curves", "best"), *MEASURED} - {
+    ("measured", "prior")
+}
 OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
 OPTIONAL |= {("reviewed",), ("labelling",), ("labelling", "what_if")}
 OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier
 from pulab.errors import InputError
 from pulab.priors import PriorEstimate
 from pulab.review import Answers, measured, open_log
@@ -155,25 +154,14 @@ def test_negatives_weigh_as_much_as_positives_without_a_label(table: Lookalikes,
         def __init__(self) -> None:
             pass
 
-    fits = CrossFit(NoViews(), table.s, given, "single-sample", 0, lambda text, done, total: None, answers=answers)
-    assert set(fits.weights[answers >= 0]) == {1.0}
-    assert fits.weights[answers < 0] == pytest.approx(0.2 * len(table.y) / table.s.sum())
+    def weights(given_weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        told = (NoViews(), table.s, given, "single-sample", 0, lambda text, done, total: None)
+        return CrossFit(*told, answers=answers, weights=given_weights).weights  # type: ignore[return-value]
 
-
-@pytest.mark.parametrize("made", [ElkanNotoClassifier, BoostingPUClassifier])
-def test_weights_count(made: Any) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 2)), np.arange(400) % 2
-    towards = [
-        made(prior=0.6, random_state=0).fit_ranking(X, y, weight).raw_scores(X).mean()
-        for weight in (None, np.ones(400), np.where(y == 1, 9.0, 1.0))
-    ]
-    assert towards[0] == pytest.approx(towards[1], abs=1e-6)
-    assert towards[2] > towards[1] + 1
-    with pytest.raises(InputError, match="400 positive numbers"):
-        made(prior=0.6).fit_ranking(X, y, -np.ones(400))
-    with pytest.raises(InputError, match="takes no sample weights"):
-        BaggingPUClassifier(prior=0.6).fit_ranking(X, y, np.ones(400))
+    assert set(weights(None)[answers >= 0]) == {1.0}
+    assert weights(None)[answers < 0] == pytest.approx(0.2 * len(table.y) / table.s.sum())
+    given_weights = np.linspace(0, 3, len(table.y))
+    assert weights(given_weights) == pytest.approx(weights(None) * given_weights)
 
 
 # Files ----------------------------------------------------------------------------------------------------------------

@@ -209,6 +209,29 @@ def test_the_prior_does_not_decide_the_method() -> None:
         fit_table(frame, "churned", method=["auto", "boosting"])
 
 
+@pytest.mark.parametrize("method", ["auto", "elkan-noto"])
+def test_weights_say_what_is_learned_from(method: str) -> None:
+    """Half of the rows are misleading. With weights of 0 they teach nothing, and all figures still count them."""
+    rng = np.random.default_rng(0)
+    n = 1000
+    y, misleads = rng.random(2 * n) < 0.3, np.arange(2 * n) >= n
+    x = np.where(misleads, -1, 1) * (rng.normal(size=2 * n) + 2 * y)
+    frame = pl.DataFrame({"x": x, "w": np.where(misleads, 0.0, 2.5), "known": y & (rng.random(2 * n) < 0.4)})
+    model = fit_table(frame, "known", method=method, prior=0.3, weight="w")
+    plain = fit_table(frame.drop("w"), "known", method=method, prior=0.3)
+
+    def found(fitted: TableModel) -> int:
+        rows = fitted.candidates.filter(pl.col("row") <= n)["row"].to_numpy()[:100] - 1
+        return int(y[rows].sum())
+
+    assert found(model) > found(plain) + 15
+    assert model.summary["table"]["weight"] == "w"
+    assert [column["name"] for column in model.summary["table"]["columns"]] == ["x"]
+    assert model.summary["table"]["unlabeled"] == (~frame["known"]).sum()
+    assert "how much was learned from each row" in model.report()
+    assert model.score(frame.drop("w")).height == 2 * n
+
+
 class NeedsNoPrior(ClassifierMixin, BaseEstimator):
     """A method without a parameter `prior`."""
 
@@ -279,6 +302,14 @@ def test_prior_is_estimated() -> None:
         ({}, {"top": 10, "budget": 0.1}, "exclude each other"),
         ({}, {"scenario": "both"}, "scenario must be one of"),
         ({}, {"random_state": -1}, "random_state"),
+        ({}, {"weight": "agee"}, "for the weight. Did you mean 'age'"),
+        ({}, {"weight": "age"}, "row [0-9]+ of column 'age' is None"),
+        ({"w": -1}, {"weight": "w"}, "row 1 of column 'w' is -1. 200 of 200 rows"),
+        ({"w": "much"}, {"weight": "w"}, "row 1 of column 'w' is 'much'"),
+        ({"w": 0}, {"weight": "w"}, "'w' is 0 for all labelled"),
+        ({"w": 1}, {"weight": "churned"}, "both the weight and the label"),
+        ({"w": 1}, {"weight": "w", "drop": ["w"]}, "the id or the weight"),
+        ({"w": 1}, {"weight": "w", "method": "bagging"}, "with weights, must be one of"),
     ],
 )
 def test_bad_input_gets_one_line(change: dict[str, Any], options: dict[str, Any], message: str) -> None:

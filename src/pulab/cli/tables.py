@@ -71,6 +71,10 @@ def fit(
         list[str] | None,
         typer.Option(help="A column that the labelling may depend on. Can be repeated.", show_default=False),
     ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(help="A column of numbers: how much the ranking learns from each row.", show_default=False),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Call the first so many candidates positive.")] = None,
     budget: Annotated[
         float | None, typer.Option(help="Call this share of the unlabeled rows positive, such as 0.02.")
@@ -101,6 +105,7 @@ def fit(
             prior=_told(prior),
             scenario=scenario,
             labelled_by=labelled_by or (),
+            weight=weight,
             top=top,
             budget=budget,
             costs=_costs(costs),

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
-from pulab.estimators._classical import Marks, TablePUClassifier, folds, out_of_fold
+from pulab.estimators._classical import Marks, TablePUClassifier, WeightedPUClassifier, folds, out_of_fold
 from pulab.metrics import Array, nnpu_risk
 
 BACKENDS = ("lightgbm", "xgboost")
@@ -128,7 +128,7 @@ class BoostedTrees(TablePUClassifier):
         return np.asarray(margins, dtype=np.float64)
 
 
-class BoostingPUClassifier(BoostedTrees):
+class BoostingPUClassifier(BoostedTrees, WeightedPUClassifier):
     """Gradient-boosted trees of labelled against unlabeled rows; the prior turns their scores into probabilities.
 
     Under random labelling the chance of being labelled ranks rows as the chance of being positive does. So the ranking
@@ -177,28 +177,24 @@ class BoostingPUClassifier(BoostedTrees):
     learning_rate: float = 0.05
     num_leaves: int = 8
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
-        X, seed = _plain(X), self._begin(rng)
-        self.model_ = self._grown(X, positive, seed)
-        if not held_out:
-            return None
-
-        def scores(train: Any, test: Any) -> Array:
-            return self._margins(self._grown(X[train], positive[train], seed), X[test], self.n_estimators)
-
-        return out_of_fold(scores, positive, rng)
-
-    def _learn_weighted(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array) -> None:
-        self.model_ = self._grown(_plain(X), positive, self._begin(rng), weight)
-
-    def _begin(self, rng: np.random.Generator) -> int:
-        """Check the parameters and choose the backend. Returns a seed."""
+    def _learn(
+        self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool, weight: Array | None = None
+    ) -> Array | None:
         self._check_params((*BACKENDS, SCIKIT))
         self.backend_ = (*backends(), SCIKIT)[0] if self.backend == "auto" else self.backend
         if self.backend_ != SCIKIT:
             _installed(self.backend_)
         self.best_iteration_ = self.n_estimators
-        return int(rng.integers(2**31))
+        X, seed = _plain(X), int(rng.integers(2**31))
+        self.model_ = self._grown(X, positive, seed, weight)
+        if not held_out:
+            return None
+
+        def scores(train: Any, test: Any) -> Array:
+            grown = self._grown(X[train], positive[train], seed, None if weight is None else weight[train])
+            return self._margins(grown, X[test], self.n_estimators)
+
+        return out_of_fold(scores, positive, rng)
 
     def _grown(self, X: Any, positive: Marks, seed: int, weight: Array | None = None) -> Any:
         """The trees; None if no feature varies."""

@@ -64,10 +64,6 @@ class TablePUClassifier(PUClassifier):
         NaN for a row that every model has seen. If no held-out scores are wanted, None saves the time that they take.
         """
 
-    def _learn_weighted(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array) -> None:
-        """Fit to rows with weights."""
-        raise InputError(f"{type(self).__name__} takes no sample weights. Use boosting or elkan-noto.")
-
     def _score(self, X: Any) -> Array:
         """Scores of checked rows, on the same scale."""
         return logits_of(self.model_, X)
@@ -82,19 +78,14 @@ class TablePUClassifier(PUClassifier):
             1 for a known positive, 0 for an unlabeled row. Also accepted: booleans, {1, -1}, a value and NaN or None,
             any two classes (the one that sorts last is positive).
         """
-        scores, positive, rng = self._fit(X, y, held_out=True)
-        assert scores is not None
-        self.scores_ = scores
-        self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(*_of_the_population(scores, positive, rng))
-        return self
+        return self._fit_and_calibrate(X, y)
 
-    def fit_ranking(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit_ranking(self, X: Any, y: Any) -> Self:
         """Learn what ranks rows, without the held-out scores that probabilities need: most methods are fitted once.
 
-        Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`. ``sample_weight`` has a positive
-        number for each row; only :class:`BoostingPUClassifier` and :class:`ElkanNotoClassifier` take it.
+        Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`.
         """
-        self._fit(X, y, held_out=False, sample_weight=sample_weight)
+        self._fit(X, y, held_out=False)
         return self
 
     def calibrate(self, scores: Array, y: Any) -> Self:
@@ -108,6 +99,13 @@ class TablePUClassifier(PUClassifier):
         """Scores before calibration: they rank rows, and do not depend on the calibration."""
         check_is_fitted(self, "prior_")
         return self._score(self._rows(X, reset=False))
+
+    def _fit_and_calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        scores, positive, rng = self._fit(X, y, held_out=True, sample_weight=sample_weight)
+        assert scores is not None
+        self.scores_ = scores
+        self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(*_of_the_population(scores, positive, rng))
+        return self
 
     def _fit(
         self, X: Any, y: Any, held_out: bool, sample_weight: Any = None
@@ -124,11 +122,8 @@ class TablePUClassifier(PUClassifier):
         with threads_for(X.shape[0] * X.shape[1]):
             prior, interval = resolve_prior(self.prior, X, positive, self.scenario, int(rng.integers(2**31)))
             self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
-            if sample_weight is None:
-                ordered = self._learn(X, positive, rng, held_out)
-            else:
-                ordered = None
-                self._learn_weighted(X, positive, rng, _weights(sample_weight, len(order))[order])
+            weight = {} if sample_weight is None else {"weight": _weights(sample_weight, labels.positive)[order]}
+            ordered = self._learn(X, positive, rng, held_out, **weight)
         if ordered is None:
             return None, labels.positive, rng
         scores = np.empty(len(ordered))
@@ -168,10 +163,52 @@ class TablePUClassifier(PUClassifier):
         return X if X.ndim == 2 else X.reshape(len(X), -1)
 
 
-def _weights(sample_weight: Any, n: int) -> Array:
+class WeightedPUClassifier(TablePUClassifier):
+    """Base of the methods that can give rows more or less weight. Their ``_learn`` takes it."""
+
+    @abstractmethod
+    def _learn(
+        self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool, weight: Array | None = None
+    ) -> Array | None:
+        """Fit to rows, with a weight for each row or with none."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from positive and unlabeled rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, features), data frame, or sparse matrix
+        y : array of shape (n,)
+            1 for a known positive, 0 for an unlabeled row. Also accepted: booleans, {1, -1}, a value and NaN or None,
+            any two classes (the one that sorts last is positive).
+        sample_weight : array of shape (n,), optional
+            How much the ranking learns from each row. The prior and the probabilities are about rows, whatever their
+            weights.
+        """
+        return self._fit_and_calibrate(X, y, sample_weight)
+
+    def fit_ranking(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn what ranks rows, without the held-out scores that probabilities need: the method is fitted once.
+
+        Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`.
+        """
+        self._fit(X, y, held_out=False, sample_weight=sample_weight)
+        return self
+
+
+def _weights(sample_weight: Any, positive: Marks) -> Array:
+    """Checked weights: none is negative, and neither P nor U is without any."""
     weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,) or not (np.isfinite(weight) & (weight > 0)).all():
-        raise InputError(f"sample_weight must have {n} positive numbers, one for each row, got shape {weight.shape}.")
+    if weight.shape != positive.shape:
+        raise InputError(
+            f"sample_weight must have one number for each of the {len(positive)} rows, got shape {weight.shape}."
+        )
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise InputError("sample_weight must have finite numbers of at least 0, got others.")
+    if not (weight[positive].any() and weight[~positive].any()):
+        raise InputError(
+            "sample_weight is zero for a whole class: for all labelled or all unlabeled rows. Give some more."
+        )
     return weight
 
 
@@ -225,7 +262,7 @@ def _out_of_fold(fit: Callable[[Any], Any], X: Any, positive: Marks, rng: np.ran
     return out_of_fold(lambda train, test: logits_of(fit(train), X[test]), positive, rng)
 
 
-class ElkanNotoClassifier(TablePUClassifier):
+class ElkanNotoClassifier(WeightedPUClassifier):
     """Elkan and Noto's method: P(positive) = P(labelled) / c, where c is the label frequency.
 
     The label frequency c is the share of positives that is labelled. It follows from the prior. There are two forms:
@@ -266,39 +303,42 @@ class ElkanNotoClassifier(TablePUClassifier):
     estimator: Any = field(default=None, kw_only=False)
     form: str = "scale"
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
+    def _learn(
+        self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool, weight: Array | None = None
+    ) -> Array | None:
         check_choice("form", self.form, ("scale", "weights"))
+
+        def unseen(share: Array | None = None) -> Array:
+            def fit(rows: Any) -> Any:
+                return self._fitted(X[rows], positive[rows], _at(weight, rows), _at(share, rows))
+
+            return _out_of_fold(fit, X, positive, rng)
+
         if self.form == "scale":
-            self.model_ = self._fitted(X, positive)
-            if not held_out:
-                return None
-        labelled = _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows]), X, positive, rng)
-        if self.form == "scale":
-            return labelled
+            self.model_ = self._fitted(X, positive, weight)
+            return unseen() if held_out else None
         n_p, n_u = positive.sum(), (~positive).sum()
         c = n_p / (self.prior_ * len(positive) if self.scenario == "single-sample" else n_p + self.prior_ * n_u)
         c = min(c, 1.0)  # by chance a sample may hold more labelled rows than the prior allows
-        weight = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(labelled), 0, 1))
-        self.model_ = self._fitted(X, positive, weight)
-        if not held_out:
-            return None
-        return _out_of_fold(lambda rows: self._fitted(X[rows], positive[rows], weight[rows]), X, positive, rng)
+        share = np.where(positive, 1.0, np.clip((1 - c) / c * np.exp(unseen()), 0, 1))
+        self.model_ = self._fitted(X, positive, weight, share)
+        return unseen(share) if held_out else None
 
-    def _learn_weighted(self, X: Any, positive: Marks, rng: np.random.Generator, weight: Array) -> None:
-        if self.form != "scale":
-            raise InputError(f'sample weights need form="scale", got {self.form!r}.')
+    def _fitted(self, X: Any, positive: Marks, weight: Array | None = None, share: Array | None = None) -> Any:
+        """A fitted copy of the classifier. A row with a share counts as a positive by it, as a negative by the rest."""
         model = _copy_of(self.estimator, X)
-        self.model_ = model.fit(X, positive.astype(int), **{_weight_of(model): weight})
+        marks = positive.astype(int)
+        if share is not None:
+            split = np.flatnonzero(share < 1)
+            rows = np.concatenate([np.arange(len(share)), split])
+            X, marks = X[rows], np.repeat([1, 0], [len(share), len(split)])
+            shares = np.concatenate([share, 1 - share[split]])
+            weight = shares if weight is None else shares * weight[rows]
+        return model.fit(X, marks, **({} if weight is None else {_weight_of(model): weight}))
 
-    def _fitted(self, X: Any, positive: Marks, weight: Array | None = None) -> Any:
-        """A fitted copy of the classifier. With weights, a row counts both as a positive and as a negative."""
-        model = _copy_of(self.estimator, X)
-        if weight is None:
-            return model.fit(X, positive.astype(int))
-        rows = np.concatenate([np.arange(len(weight)), np.flatnonzero(weight < 1)])
-        marks = np.repeat([1, 0], [len(weight), (weight < 1).sum()])
-        weights = np.concatenate([weight, 1 - weight[weight < 1]])
-        return model.fit(X[rows], marks, **{_weight_of(model): weights})
+
+def _at(values: Array | None, rows: Any) -> Array | None:
+    return None if values is None else values[rows]
 
 
 def _weight_of(model: Any) -> str:

@@ -30,15 +30,15 @@ OnStep = Callable[[str, int, int], None]  # the current step, the number of fits
 AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
 FOLDS = 5
 MANY_ROWS = 50_000
-WEIGHTED = ("boosting", "elkan-noto")  # the methods that learn from answers, which need weights
+WEIGHTED = tuple(key for key, method in METHODS.items() if method.takes_weights)
 
 
-def auto(n_rows: int, answered: bool = False) -> list[str]:
+def auto(n_rows: int, weighted: bool = False) -> list[str]:
     """The methods that `auto` compares.
 
-    nnpu-boosting needs its libraries, takes minutes for many rows, and cannot learn from answers.
+    nnpu-boosting needs its libraries, takes minutes for many rows, and takes no weights, which answers need.
     """
-    return [method for method in AUTO if method in WEIGHTED or (backends() and n_rows <= MANY_ROWS and not answered)]
+    return [method for method in AUTO if method in WEIGHTED or (backends() and n_rows <= MANY_ROWS and not weighted)]
 
 
 class Views:
@@ -82,6 +82,7 @@ class CrossFit:
     ``given`` is what the caller said about the prior. Without it the prior is estimated from a ranking that needs none.
     ``strata`` is the stratum of each row, if labelling depends on columns.
     ``answers`` are those of a person: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none.
+    ``weights`` say how much is learned from each row.
     """
 
     def __init__(
@@ -94,9 +95,10 @@ class CrossFit:
         on_step: OnStep,
         strata: Index | None = None,
         answers: Answers | None = None,
+        weights: Array | None = None,
     ) -> None:
         self.X, self.labelled, self.given, self.scenario, self.seed = X, labelled, given, scenario, seed
-        self.on_step, self.strata = on_step, strata
+        self.on_step, self.strata, self.given_weights = on_step, strata, weights
         self.answers = np.zeros(len(labelled), dtype=np.int8) if answers is None else answers
         self._done: dict[str, HeldOut] = {}
 
@@ -139,14 +141,16 @@ class CrossFit:
             settings["prior"] = self.training_prior
         classifier = METHODS[method].load()(**settings)
         X, positive = self.X.of(method)[rows], (self.labelled | (self.answers > 0))[rows].astype(int)
-        if self.answers.any():
+        if self.weights is not None:
             return classifier.fit_ranking(X, positive, sample_weight=self.weights[rows])
         learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
         return learn(X, positive)
 
     @cached_property
-    def weights(self) -> Array:
-        """How much each row counts: 1, or 1/c for a confirmed negative, where c is the share of positives with a label.
+    def weights(self) -> Array | None:
+        """How much is learned from each row: what the caller said, times 1/c for a confirmed negative.
+
+        c is the share of positives with a label.
 
         Where nobody was asked, a share c of the positives is known, and the odds of a label are c·p / (1 − c·p). Where
         everybody was asked, all positives are known. With this weight of the negatives the odds are c·p / (1 − p). So
@@ -154,11 +158,14 @@ class CrossFit:
         are like the asked ones would rank above all others. Where only a range of the prior is known, its geometric
         middle gives c.
         """
-        alone = CrossFit(self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step)
+        given = self.given_weights
+        if not self.answers.any():
+            return given
+        alone = CrossFit(self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step, weights=given)
         prior = alone.prior_of(AUTO[0])
         n_labelled, n_found = int(self.labelled.sum()), int((self.answers > 0).sum())
         hidden = max(Population.of(self.labelled, self.scenario).hidden(middle(prior)), n_found)
-        return np.where(self.answers < 0, (n_labelled + hidden) / n_labelled, 1.0)
+        return np.where(self.answers < 0, (n_labelled + hidden) / n_labelled, 1.0) * (1.0 if given is None else given)
 
     def fit_to_all(self, method: str) -> Any:
         """The classifier of a method, fitted to all rows. A method for tables is calibrated by its held-out scores."""

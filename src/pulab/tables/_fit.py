@@ -70,6 +70,7 @@ def fit_table(
     prior: float | tuple[float, float] | str = "estimate",
     scenario: str = "single-sample",
     labelled_by: Sequence[str] = (),
+    weight: str | None = None,
     top: int | None = None,
     budget: float | None = None,
     costs: tuple[float, float] | None = None,
@@ -111,6 +112,9 @@ def fit_table(
         Columns that the labelling may depend on. Among rows with alike values of them, the labelled ones must be a
         random part of the positives. Numbers and dates are divided at their quartiles. Without it, the labelled rows
         must be a random part of all positives. Only for a single sample.
+    weight : str, optional
+        A column of numbers: how much the ranking learns from each row. All figures are about rows, whatever their
+        weights. Only boosting and elkan-noto take weights.
     top : int, optional
         Call this many candidates positive, the best ones.
     budget : float, optional
@@ -156,13 +160,16 @@ def fit_table(
     if labelled_by and scenario != "single-sample":
         raise InputError('labelled_by is for scenario="single-sample", got "case-control". Leave one of them out.')
     on_step("reading the table", 0, 0)
-    data = prepare(table, label, id=id, positive=positive, negative=negative, drop=drop, labelled_by=labelled_by)
+    data = prepare(
+        table, label, id=id, positive=positive, negative=negative, drop=drop, labelled_by=labelled_by, weight=weight
+    )
     data, measured = with_reviewed(data, reviewed)
     answered = bool(data.answers.any())
     if answered and data.strata is not None:
         raise InputError("labelled_by and answers of a review exclude each other. Leave one of them out.")
-    for key in methods if answered else ():
-        check_choice("method, to learn from answers,", key, ("auto", *WEIGHTED))
+    weighted = answered or weight is not None
+    for key in methods if weighted else ():
+        check_choice("method, to learn from answers or with weights,", key, ("auto", *WEIGHTED))
     if min(data.n_labelled, int(data.open.sum())) < 4:
         raise InputError(f"a fit needs at least four labelled and four unlabeled rows, got {data.counts}.")
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
@@ -170,12 +177,14 @@ def fit_table(
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
         given, of_row = _given(told, measured, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
-        cross_fit = CrossFit(X, data.labelled, given, scenario, random_state, on_step, of_row, data.answers)
+        cross_fit = CrossFit(
+            X, data.labelled, given, scenario, random_state, on_step, of_row, data.answers, data.weights
+        )
         asked = ", ".join(dict.fromkeys(methods))
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
-            choice = cross_fit.choose(auto(len(data.labelled), answered) if asked == "auto" else methods)
+            choice = cross_fit.choose(auto(len(data.labelled), weighted) if asked == "auto" else methods)
         held_out = cross_fit.held_out(choice.method)
         share = cross_fit.prior_of(choice.method)
         on_step("fitting to all rows", FOLDS, FOLDS + 1)

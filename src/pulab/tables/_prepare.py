@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pulab.errors import InputError
+from pulab.metrics import Array
 from pulab.tables._columns import LEFT_OUT, Column, check_column, column_of, conform, with_numbers
 from pulab.tables._features import Features, Single
 from pulab.tables._frame import name_of, read_table
@@ -39,6 +40,8 @@ class TableData(NamedTuple):
     id: str | None
     warnings: tuple[str, ...] = ()  # what may be wrong with the table
     strata: Strata | None = None  # by the columns that labelling depends on
+    weight: str | None = None  # the column of the weights
+    weights: Array | None = None  # how much is learned from each row
 
     @property
     def n_labelled(self) -> int:
@@ -72,6 +75,7 @@ def prepare(
     negative: Any = None,
     drop: Sequence[str] = (),
     labelled_by: Sequence[str] = (),
+    weight: str | None = None,
 ) -> TableData:
     """Read a table and decide how to read its columns."""
     frame = read_table(source, id)
@@ -80,13 +84,16 @@ def prepare(
     label_column, labelled = read_labels(frame[label], positive, negative)
     answers = -label_column.refuted(frame[label]).astype(np.int8)
     warnings = [] if id is None else _check_id(id, label, frame, name)
+    weights = None if weight is None else _weights(weight, (label, id), frame, labelled, name)
     if isinstance(drop, str):
         raise InputError(f"drop must be a list of columns, got {drop!r}. Pass [{drop!r}].")
     for other in drop:
         check_column(other, frame.columns, name, "the columns to drop")
-        if other in (label, id):
-            raise InputError(f"{other!r} is the label or the id, which no method learns from. Drop other columns.")
-    rest = [other for other in frame.columns if other not in (label, id)]
+        if other in (label, id, weight):
+            raise InputError(
+                f"{other!r} is the label, the id or the weight, which no method learns from. Drop other columns."
+            )
+    rest = [other for other in frame.columns if other not in (label, id, weight)]
     dropped = {other: Column(other, LEFT_OUT, note="it was to be dropped") for other in drop}
     every = [dropped.get(other) or column_of(frame[other]) for other in rest]
     columns = [column for column in every if column.kind != LEFT_OUT]
@@ -99,9 +106,30 @@ def prepare(
     strata = learn_strata(labelled_by, conformed, columns, labelled) if labelled_by else None
     if strata is not None:
         warnings += without_labels(strata, conformed, labelled)
-    return TableData(
-        name, whole, conformed, columns, notes, label_column, labelled, answers, id, tuple(warnings), strata
-    )
+    read = (name, whole, conformed, columns, notes, label_column, labelled, answers, id)
+    return TableData(*read, tuple(warnings), strata, weight, weights)
+
+
+def _weights(
+    column: str, others: tuple[str | None, ...], frame: pl.DataFrame, labelled: NDArray[np.bool_], table: str
+) -> Array:
+    """The numbers of the column that says how much is learned from each row."""
+    check_column(column, frame.columns, table, "the weight")
+    if column in others:
+        raise InputError(f"{column!r} cannot be both the weight and the label or the id. Name another column.")
+    values = frame[column]
+    weights = np.full(len(values), np.nan)
+    if values.dtype.is_numeric() or values.dtype in (pl.String, pl.Boolean):
+        weights = values.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        raise InputError(
+            f"weights must be numbers of at least 0, but row {wrong[0] + 1} of column {column!r} is "
+            f"{values[int(wrong[0])]!r}. {len(wrong):,} of {len(values):,} rows are like this. Write a number in each."
+        )
+    if not (weights[labelled].any() and weights[~labelled].any()):
+        raise InputError(f"column {column!r} is 0 for all labelled or for all unlabeled rows. Give some a weight.")
+    return np.asarray(weights, dtype=np.float64)
 
 
 def _check_id(id: str, label: str, frame: pl.DataFrame, table: str) -> list[str]:

@@ -187,7 +187,7 @@ def _about(data: TableData, features: Features) -> Table:
     used = set(features.groups())
     columns: list[Column] = []
     for name in data.frame.columns:
-        if name in (data.label.name, data.id):
+        if name in (data.label.name, data.id, data.weight):
             continue
         note = data.notes.get(name) or ("" if name in used else "it has nothing to learn from")
         kind = "left out" if note else kinds.get(name, "")
@@ -202,6 +202,7 @@ def _about(data: TableData, features: Features) -> Table:
         "label": data.label.name,
         "positive": data.label.positive,
         "id": data.id,
+        "weight": data.weight,
         "columns": columns,
     }
 
