@@ -198,6 +198,7 @@ def test_flags_are_as_they_were() -> None:
             "--scenario",
             "--seed",
             "--top",
+            "--weight",
             "table",
         ],
         "score": ["--out", "model", "table"],

@@ -9,8 +9,6 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from pulab.errors import PulabWarning
-
 from ..tables.conftest import Customers
 from .test_cli import command
 
@@ -105,14 +103,18 @@ def test_rank_shows_whole_words_in_a_narrow_terminal(
 
 
 def test_prior(folder: Path, run: Run) -> None:
-    with pytest.warns(PulabWarning) as caught:
-        code, out, _ = command(*run, "prior", str(folder / "customers.csv"), "--label", "churned", "--json")
+    asked = (*run, "prior", str(folder / "customers.csv"), "--label", "churned")
+    code, out, _ = command(*asked, "--json")
     estimate = json.loads(out)
     assert code == 0
     assert 0 < estimate["prior"]["low"] < 0.3 < estimate["prior"]["high"] <= 1
     assert (estimate["prior"]["evident"], estimate["prior"]["value"]) == (False, None)
     assert {"dedpul", "bbe"} <= set(estimate["methods"])
-    assert "only 38 rows are labelled" in str(caught[0].message)
+    assert "only 38 rows are labelled" in estimate["warnings"][0]
+    code, out, err = command(*asked)
+    assert code == 0
+    assert out.startswith("At most ")
+    assert (err.count("only 38 rows"), (out + err).lower().count("at most")) == (1, 1)
 
 
 def test_errors_are_one_line_and_leave_nothing_behind(folder: Path, run: Run, tmp_path: Path) -> None:

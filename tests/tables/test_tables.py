@@ -354,12 +354,20 @@ def test_of_a_tie_only_a_part_is_found() -> None:
 
 def test_figures_stay_within_their_bounds() -> None:
     """The estimates may leave 0 and 1; what they stand for cannot."""
-    model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.75)  # far too high
+    model = fit_table(Customers(400).frame, "churned", method="elkan-noto", prior=0.4)  # too high, but not impossible
+    assert model.summary["prior"]["source"] == "given"
     metrics = {item["name"]: item for item in model.summary["metrics"]}
     for name in ("precision", "recall", "f1", "accuracy", "roc_auc", "average_precision"):
         assert 0 <= metrics[name]["low"] <= metrics[name]["value"] <= metrics[name]["high"] <= 1
-    assert any("You gave a prior of 0.75, but the rows allow 0." in text for text in model.summary["warnings"])
     assert len(repr(model)) < 200
+
+
+@pytest.mark.parametrize("method", ["elkan-noto", "bagging"])
+def test_an_impossible_prior_is_not_used(method: str) -> None:
+    frame = Customers(400).frame
+    model = fit_table(frame, "churned", method=method, prior=0.75)
+    assert model.summary["warnings"][0].startswith("You gave a prior of 0.75, but the rows allow 0.")
+    assert model.summary["prior"] == fit_table(frame, "churned", method=method).summary["prior"]
 
 
 @pytest.fixture(scope="module")

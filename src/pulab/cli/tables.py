@@ -1,6 +1,7 @@
 """The commands for tables, which call :mod:`pulab.tables`."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pulab.cli import _console as console
-from pulab.errors import InputError
+from pulab.errors import InputError, PulabWarning
 from pulab.methods import METHODS
 from pulab.report._words import assumption, headline, share_of_positives
 from pulab.summary import Summary
@@ -156,9 +157,11 @@ def prior(
     """Estimate the share of positives in a table."""
     from pulab.tables import estimate_table_prior, name_of
 
-    estimate = estimate_table_prior(
-        table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PulabWarning)  # printed below, or in the JSON
+        estimate = estimate_table_prior(
+            table, label, positive=positive, drop=drop or (), scenario=scenario, method=method, random_state=seed
+        )
     low, high = estimate.interval
     if as_json:
         console.print_json(
@@ -173,6 +176,9 @@ def prior(
         return
     console.note(f"{name_of(table)}: {estimate.details['rows']}")
     console.say(share_of_positives(low, high, estimate.value, scenario))
+    for text in estimate.details["warnings"]:
+        if not text.startswith("it is at most"):  # said above
+            console.note(f"! {text}")
 
 
 def rank(

@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             length = int(self.headers.get("Content-Length", ""))
             return json.loads(self.rfile.read(length)) if 0 <= length <= LONGEST else None
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     def _send_json(self, value: Any) -> None:

@@ -110,8 +110,10 @@ class CrossFit:
 
     def prior_of(self, method: str) -> PriorEstimate:
         """What is known of the prior: given, or what the held-out ranking of a method tells."""
-        if self.given is not None:
-            return self.given
+        return self.estimated_by(method) if self.given is None else self.given
+
+    def estimated_by(self, method: str) -> PriorEstimate:
+        """What the held-out ranking of a method tells of the prior."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PulabWarning)  # the summary has them
             _, scores, *_, strata = self.held_out(method)

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from pulab.calibration import PUCalibrator, among_unlabeled
 from pulab.metrics import Array, accuracy_of, f1_of, precision_of, roc_auc_of, separation
-from pulab.priors import PriorEstimate, Sample, limits
+from pulab.priors import PriorEstimate
 from pulab.priors._range import COUNTS
 from pulab.summary import Distributions, Feature, Metric, ReviewPoint, WhatIf
 from pulab.tables._strata import BIAS, Box, Counted, Triple, known_share
@@ -352,7 +352,6 @@ def oddities(
     prior: PriorEstimate,
     scenario: str,
     features: Sequence[Feature],
-    strata: Counted | None = None,
 ) -> list[str]:
     """Warnings for the reader of the report."""
     messages = []
@@ -360,14 +359,6 @@ def oddities(
     apart = separation(score[labelled], score[~labelled])
     if n_p < 50:
         messages.append(f"Only {n_p} rows are labelled: every figure here is rough. Label a hundred or more.")
-    if prior.source == "given":
-        most = (strata.prior().interval if strata else limits(Sample(score[labelled], score[~labelled]), scenario))[1]
-        if prior.interval[0] > most:
-            messages.append(
-                f"You gave a prior of {prior.interval[0]:.3g}, but the rows allow {most:.3g} at most: with more "
-                "positives, some rows would be positive with a probability above 1. The prior or the scenario is "
-                "probably wrong, or the labelled rows are not like the other positives."
-            )
     if apart < 0.6:
         messages.append(
             "The model hardly separates positives from unlabeled rows (AUC below 0.6; 0.5 is chance). The columns may "

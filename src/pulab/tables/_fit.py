@@ -15,7 +15,7 @@ from pulab.errors import InputError
 from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
-from pulab.tables._crossfit import FOLDS, WEIGHTED, Choice, CrossFit, OnStep, Views, auto
+from pulab.tables._crossfit import AUTO, FOLDS, WEIGHTED, Choice, CrossFit, OnStep, Views, auto
 from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
 from pulab.tables._evaluate import Population
@@ -181,6 +181,10 @@ def fit_table(
             X, data.labelled, given, scenario, random_state, on_step, of_row, data.answers, data.weights
         )
         asked = ", ".join(dict.fromkeys(methods))
+        ranker = asked if asked in METHODS and METHODS[asked].ranks_without_prior else AUTO[0]
+        if told is not None and told[0] > (most := cross_fit.estimated_by(ranker).interval[1]):
+            cross_fit.given = None
+            data = data._replace(warnings=(_impossible(told[0], most), *data.warnings))
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
@@ -216,6 +220,14 @@ def _told(prior: Any) -> tuple[float, float] | None:
     if low > high:
         raise InputError(f"the range of the prior must rise, got {low:g} to {high:g}. Pass ({high:g}, {low:g}).")
     return low, high
+
+
+def _impossible(told: float, most: float) -> str:
+    return (
+        f"You gave a prior of {told:.3g}, but the rows allow {most:.3g} at most. With more positives, some rows would "
+        "be positive with a probability above 1. So your prior was not used. It is wrong, or the scenario is, or the "
+        "labelled rows are not like the other positives."
+    )
 
 
 def _given(

@@ -69,7 +69,7 @@ def summarise(
     warnings += _misread(data, X.features)
     found = giveaways(data.conformed, data.columns, labelled)
     warnings += warnings_of(found, labelled)
-    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, [] if found else important, strata)
+    warnings += evaluate.oddities(labelled, scores, is_called, prior, scenario, [] if found else important)
     summary: Summary = {
         "pulab": __version__,
         "created": datetime.date.today().isoformat(),
