@@ -22,7 +22,7 @@ def joint_runs(
     data = DATASETS[dataset].load()
     experiment = PAPER[dataset]
     samples = [experiment.sampling.draw(data.X_train, data.y_train, seed) for seed in range(trials)]
-    specs = runs(dataset, "joint", trials, epochs=epochs)
+    specs = runs(dataset, "joint", range(trials), epochs=epochs)
     estimators = [make_estimator(spec, experiment.sampling.prior, device) for spec in specs]
     arguments = [{"X": t.X, "y": t.s, "X_val": v.X, "y_val": v.s} for t, v in samples if v is not None]
     return estimators, arguments, samples, specs[0].params

@@ -4,6 +4,7 @@ The first three are the paper's. The others are the default nets of the estimato
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,20 +16,21 @@ from pulab.errors import InputError
 class MnistCNN(nn.Sequential):
     """The paper's net for MNIST: two 5×5 convolutions and two dense layers, 7,871 parameters."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: tuple[int, int] = (5, 10), hidden: int = 40, dropout: float = 0.5) -> None:
+        first, second = channels
         # Pooling before ReLU gives the same function and gradient as after it, on a quarter of the numbers.
         super().__init__(
-            nn.Conv2d(1, 5, 5),
+            nn.Conv2d(1, first, 5),
             nn.MaxPool2d(2),
             nn.ReLU(),
-            nn.Conv2d(5, 10, 5),
+            nn.Conv2d(first, second, 5),
             nn.MaxPool2d(2),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(160, 40),
+            nn.Linear(16 * second, hidden),
             nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(40, 1),
+            *([nn.Dropout(dropout)] if dropout else []),
+            nn.Linear(hidden, 1),
         )
 
 
@@ -52,9 +54,13 @@ class PreActBlock(nn.Module):
 
 
 class PreActResNet18(nn.Sequential):
-    """The paper's net for CIFAR-10 (He et al. 2016): 3×3 stem, widths 64 to 512, 11.2 M parameters."""
+    """The paper's net for CIFAR-10: 3×3 stem, widths 64 to 512, 11.2 M parameters.
 
-    def __init__(self, n_channels: int = 3) -> None:
+    The net of the protocol pools the last block as it is. With ``final_norm``, BatchNorm and ReLU come first, as in
+    He et al. 2016.
+    """
+
+    def __init__(self, n_channels: int = 3, final_norm: bool = False) -> None:
         blocks: list[nn.Module] = []
         n_in = 64
         for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
@@ -63,8 +69,7 @@ class PreActResNet18(nn.Sequential):
         super().__init__(
             nn.Conv2d(n_channels, 64, 3, padding=1, bias=False),
             *blocks,
-            nn.BatchNorm2d(512),
-            nn.ReLU(),
+            *([nn.BatchNorm2d(512), nn.ReLU()] if final_norm else []),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
             nn.Linear(512, 1),
@@ -113,7 +118,15 @@ def default_net(shape: Sequence[int]) -> nn.Module:
 
 
 # Nets that a run spec can name.
-NETS: dict[str, Callable[..., nn.Module]] = {"mnist-cnn": MnistCNN, "preact-resnet-18": PreActResNet18, "mlp": MLP}
+NETS: dict[str, Callable[..., nn.Module]] = {
+    "mnist-cnn": MnistCNN,
+    "mnist-cnn-no-dropout": partial(MnistCNN, dropout=0.0),
+    "mnist-cnn-wide": partial(MnistCNN, channels=(32, 64), hidden=256),
+    "mnist-cnn-wide-no-dropout": partial(MnistCNN, channels=(32, 64), hidden=256, dropout=0.0),
+    "preact-resnet-18": partial(PreActResNet18, final_norm=True),
+    "preact-resnet-18-bare": PreActResNet18,
+    "mlp": MLP,
+}
 
 
 def logits(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pulab import NNPUClassifier, PulabWarning
-from pulab.bench import RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner
+from pulab.bench import RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner, shortened
 from pulab.bench.runner import run_fleet
 from pulab.bench.store import rounded
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling, load_digits, make_pu
@@ -229,6 +229,23 @@ def test_recipes_name_methods_and_data_sets_that_exist(name: str) -> None:
     for spec in specs:
         assert spec.method in METHODS
         assert spec.dataset in DATASETS
+
+
+def test_no_seed_of_the_first_runs_is_used_again() -> None:
+    """The confirmation and the search on MNIST have seeds of their own."""
+    seeds = {name: {spec.seed for spec in RECIPES[name]()} for name in ("paper", "paper-confirm", "mnist-base")}
+    assert seeds == {"paper": set(range(10)), "paper-confirm": set(range(10, 30)), "mnist-base": set(range(30, 40))}
+    confirmed = RECIPES["paper-confirm"]()
+    assert {spec.net for spec in confirmed} == {"mnist-cnn", "preact-resnet-18-bare", "mlp"}
+    assert max(spec.seed for spec in confirmed if spec.dataset.startswith("cifar10")) == 19
+    assert {spec.net for spec in RECIPES["paper"]()} == {"mnist-cnn", "preact-resnet-18", "mlp"}
+
+
+def test_rows_keep_as_much_of_a_history_as_is_read() -> None:
+    row = {"history": {"lr": [0.1] * 50, "loss": list(range(1, 51)), "kl": [0.0] * 50}, "sigma_history": {}}
+    assert shortened(row, drawn=True) == {"history": {"loss": list(range(1, 51))}, "sigma_history": {}}
+    thinned = {"epoch": [20, 40, 50], "loss": [20, 40, 50], "kl": [0.0] * 3}
+    assert shortened(row, drawn=False) == {"history": thinned, "sigma_history": {}}
 
 
 @pytest.mark.realdata("20news-bydate")

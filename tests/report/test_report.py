@@ -133,6 +133,16 @@ def test_table_1_uses_the_point_that_the_committed_rows_choose() -> None:
     assert all(r.n == 10 for r in tuned)
 
 
+def test_the_frozen_settings_are_those_that_the_committed_rows_choose() -> None:
+    """The fresh seeds of a tuned cell have the parameters of the candidate that the first seeds choose."""
+    tuned = [cell for table in (2, 4) for cell in table_cells(table) if cell.setting == "tuned"]
+    by_digest = {row["spec"]: row for row in rows_of(table_runs(2, 4), committed_rows())}
+    assert len(tuned) == 9
+    for cell in tuned:
+        chosen = min(cell.candidates, key=lambda specs: sum(by_digest[spec.digest]["val_risk"] for spec in specs))
+        assert {str(spec.params) for spec in cell.fresh} == {str(chosen[0].params)}
+
+
 def figure_rows() -> list[dict[str, Any]]:
     """Two trials of each method on MNIST, three epochs; PUbN's first training has a history of its own."""
     trials = []

@@ -3,7 +3,7 @@
 from pulab.bench.recipes import RECIPES
 from pulab.bench.runner import is_current, prepare, run, run_all
 from pulab.bench.spec import RunSpec
-from pulab.bench.store import Row, append_row, committed_rows, read_rows, rows_of
+from pulab.bench.store import Row, append_row, committed_rows, read_rows, rows_of, shortened
 
 __all__ = [
     "RECIPES",
@@ -17,4 +17,5 @@ __all__ = [
     "rows_of",
     "run",
     "run_all",
+    "shortened",
 ]

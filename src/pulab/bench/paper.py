@@ -3,9 +3,13 @@
 `joint` has two settings. `paper` has the printed hyper-parameters. `tuned` is chosen from one grid per data set, in
 Table 4 per prior. It is chosen by the mean validation risk over the trials, never by test error. Table 1 compares
 initial labels twice: at the printed setting, and at the setting that was chosen for labels that start at the prior.
+
+There are two sets of runs. The *first seeds*, 0 to 9, chose the tuned settings, and the grids were drawn up with test
+errors in sight. The *fresh seeds* are run once, with every setting frozen. On CIFAR-10 the fresh seeds also have
+another net: the protocol's, without the final BatchNorm and ReLU.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -20,15 +24,19 @@ class Experiment:
 
     sampling: PaperSampling
     net: str
+    first_net: str  # of the first seeds
+    fresh: range  # seeds
     shared: dict[str, Any]
     methods: dict[str, dict[str, Any]]
     grid: list[dict[str, Any]]  # changes to `joint` that `tuned` is chosen from; {} is the printed setting
-    tuned: dict[str, Any]  # the chosen point, for Table 1; a test compares it with the rows
+    tuned: dict[float, dict[str, Any]]  # the chosen point by prior, frozen; a test compares it with the rows
 
 
 _MNIST = Experiment(
     PaperSampling(pool=40_000, n_labeled=500, n_unlabeled=6000, prior=0.49),
     net="mnist-cnn",
+    first_net="mnist-cnn",
+    fresh=range(10, 30),
     shared={"epochs": 100, "batch_size_u": 120},
     methods={
         "nnpu": {"loss": "logistic", "lr": 1e-2},
@@ -40,7 +48,14 @@ _MNIST = Experiment(
         for lambda_init, alpha in ((2.0, 10.0), (5.0, 10.0), (10.0, 10.0), (5.0, 5.0), (5.0, 20.0))
         for beta, loss in product((2.0, 3.0), ("sigmoid", "logistic"))
     ],
-    tuned={"lambda_init": 2.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "sigmoid"},
+    tuned={
+        0.49: {"lambda_init": 2.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "sigmoid"},
+        0.3: {"lambda_init": 2.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "logistic"},
+        0.4: {"lambda_init": 2.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "sigmoid"},
+        0.5: {"lambda_init": 5.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "sigmoid"},
+        0.6: {"lambda_init": 5.0, "alpha": 20.0, "beta": 3.0, "positive_loss": "logistic"},
+        0.7: {"lambda_init": 10.0, "alpha": 10.0, "beta": 3.0, "positive_loss": "sigmoid"},
+    },
 )
 
 
@@ -48,7 +63,9 @@ def _cifar(tau: float) -> Experiment:
     falling = {"lr_milestones": [80, 120]}
     return Experiment(
         PaperSampling(pool=40_000, n_labeled=1000, n_unlabeled=10_000, prior=0.4),
-        net="preact-resnet-18",
+        net="preact-resnet-18-bare",
+        first_net="preact-resnet-18",
+        fresh=range(10, 20),
         shared={"epochs": 200, "batch_size_u": 100, "dtype": "bfloat16"},
         methods={
             "nnpu": {"loss": "logistic", "lr": 1e-3, **falling},
@@ -64,13 +81,15 @@ def _cifar(tau: float) -> Experiment:
             {"weight_decay": 5e-4},
             {"positive_loss": "logistic"},
         ],
-        tuned={"positive_loss": "logistic"},
+        tuned={0.4: {"positive_loss": "logistic"}},
     )
 
 
 _NEWS = Experiment(
     PaperSampling(pool=8000, n_labeled=500, n_unlabeled=6000, prior=0.56),
     net="mlp",
+    first_net="mlp",
+    fresh=range(10, 30),
     shared={"epochs": 50, "batch_size_u": 120},
     methods={
         "nnpu": {"loss": "logistic", "lr": 5e-3},
@@ -78,7 +97,7 @@ _NEWS = Experiment(
         "joint": {"lr": 1e-2, "r": 10, "e_start": 10, "lambda_init": 2.0, "alpha": 2.0, "beta": 2.0},
     },
     grid=[{"lr": lr, "alpha": alpha} for lr, alpha in product((1e-2, 1e-3), (2.0, 5.0))],
-    tuned={"lr": 1e-2, "alpha": 5.0},
+    tuned={0.56: {"lr": 1e-2, "alpha": 5.0}},
 )
 
 PAPER = {
@@ -94,31 +113,58 @@ INITS = ("negative", "random", "prior")
 
 
 def runs(
-    dataset: str, method: str, trials: int, prior: float | None = None, features: str = ENCODER, **changes: Any
+    dataset: str,
+    method: str,
+    seeds: Iterable[int],
+    prior: float | None = None,
+    features: str = ENCODER,
+    net: str | None = None,
+    **changes: Any,
 ) -> list[RunSpec]:
-    """The trials of one method on one data set. With a prior, U is drawn with exactly that share of positives.
+    """The runs of one method on one data set. With a prior, U is drawn with exactly that share of positives.
 
-    ``features`` is for texts and is ignored for images.
+    ``features`` is for texts and is ignored for images. ``net`` replaces the experiment's.
     """
     experiment = PAPER[dataset]
     sampling = experiment.sampling
     if prior is not None:
         sampling = PaperSampling(sampling.pool, sampling.n_labeled, sampling.n_unlabeled, prior, exact=True)
-    params = experiment.shared | experiment.methods[method] | changes
+    params = experiment.shared | _params(experiment, method, sampling.prior) | changes
     encoder = features if dataset in TEXTS else None
-    return [RunSpec(dataset, sampling, method, seed, experiment.net, params, encoder) for seed in range(trials)]
+    return [RunSpec(dataset, sampling, method, seed, net or experiment.net, params, encoder) for seed in seeds]
+
+
+def _params(experiment: Experiment, method: str, prior: float) -> dict[str, Any]:
+    """The hyper-parameters of a method.
+
+    `pn`, the supervised ceiling, learns from the true labels of P and U, weighted to the prior. It has the rates of
+    `nnpu`. Its batches count negatives, so a smaller number gives steps of as many rows as the other methods have.
+    """
+    if method != "pn":
+        return experiment.methods[method]
+    negatives = round((1 - prior) * experiment.shared["batch_size_u"])
+    return {**experiment.methods["nnpu"], "prior": prior, "batch_size_u": negatives}
+
+
+def first_runs(
+    dataset: str, method: str, trials: int, prior: float | None, features: str, **changes: Any
+) -> list[RunSpec]:
+    """Runs of the first seeds."""
+    return runs(dataset, method, range(trials), prior, features, PAPER[dataset].first_net, **changes)
 
 
 def grid(dataset: str, trials: int, prior: float | None = None, features: str = ENCODER) -> list[RunSpec]:
     """Every point of the grid that `tuned` is chosen from."""
-    return [spec for point in PAPER[dataset].grid for spec in runs(dataset, "joint", trials, prior, features, **point)]
+    points = PAPER[dataset].grid
+    return [spec for point in points for spec in first_runs(dataset, "joint", trials, prior, features, **point)]
 
 
 @dataclass(frozen=True)
 class Cell:
     """One number of the paper's tables, and the runs behind ours.
 
-    A fixed setting has one candidate. `tuned` has the points of the grid; the rows decide which one is taken.
+    On the first seeds, a fixed setting has one candidate. `tuned` has the points of the grid; the rows decide which one
+    is taken. On the fresh seeds every setting is fixed.
     """
 
     table: int
@@ -130,6 +176,7 @@ class Cell:
     init: str | None
     metric: str
     candidates: tuple[tuple[RunSpec, ...], ...]
+    fresh: tuple[RunSpec, ...]
 
 
 def table_cells(table: int, trials: int = 10, features: str = ENCODER) -> list[Cell]:
@@ -143,32 +190,37 @@ def table_cells(table: int, trials: int = 10, features: str = ENCODER) -> list[C
 
 
 def _cells_of_inits(dataset: str, trials: int, features: str) -> list[Cell]:
-    prior = PAPER[dataset].sampling.prior
+    experiment = PAPER[dataset]
+    prior = experiment.sampling.prior
     cells = []
-    for (setting, point), init in product((("paper", {}), ("tuned", PAPER[dataset].tuned)), INITS):
-        change: dict[str, Any] = {} if init == "prior" else {"init": init}  # "prior" is the default: runs of Table 2
-        specs = tuple(runs(dataset, "joint", trials, features=features, **point, **change))
-        cells.append(Cell(1, dataset, specs[0].features, prior, "joint", setting, init, "test_error", (specs,)))
+    for (setting, point), init in product((("paper", {}), ("tuned", experiment.tuned[prior])), INITS):
+        change = point if init == "prior" else {**point, "init": init}  # "prior" is the default: runs of Table 2
+        first = tuple(first_runs(dataset, "joint", trials, None, features, **change))
+        fresh = tuple(runs(dataset, "joint", experiment.fresh, None, features, **change))
+        cells.append(Cell(1, dataset, first[0].features, prior, "joint", setting, init, "test_error", (first,), fresh))
     return cells
 
 
 def _cells_of_methods(
     table: int, dataset: str, prior: float | None, metric: str, trials: int, features: str
 ) -> list[Cell]:
-    shown = PAPER[dataset].sampling.prior if prior is None else prior
+    experiment = PAPER[dataset]
+    shown = experiment.sampling.prior if prior is None else prior
     cells = []
-    for method in PAPER[dataset].methods:
+    for method in experiment.methods:
         init = "prior" if method == "joint" else None
-        specs = tuple(runs(dataset, method, trials, prior, features))
-        encoder = specs[0].features
-        cells.append(Cell(table, dataset, encoder, shown, method, "paper", init, metric, (specs,)))
+        first = tuple(first_runs(dataset, method, trials, prior, features))
+        fresh = tuple(runs(dataset, method, experiment.fresh, prior, features))
+        encoder = first[0].features
+        cells.append(Cell(table, dataset, encoder, shown, method, "paper", init, metric, (first,), fresh))
     points = grid(dataset, trials, prior, features)
     by_point = tuple(tuple(points[i : i + trials]) for i in range(0, len(points), trials))
-    return [*cells, Cell(table, dataset, encoder, shown, "joint", "tuned", "prior", metric, by_point)]
+    fresh = tuple(runs(dataset, "joint", experiment.fresh, prior, features, **experiment.tuned[shown]))
+    return [*cells, Cell(table, dataset, encoder, shown, "joint", "tuned", "prior", metric, by_point, fresh)]
 
 
 def table_runs(*tables: int, trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
-    """Every run that these tables need, once."""
+    """Every run of the first seeds that these tables need, once."""
     cells = [cell for table in tables for cell in table_cells(table, trials, features)]
     specs = [spec for cell in cells for candidate in cell.candidates for spec in candidate]
     return list({spec.digest: spec for spec in specs}.values())
@@ -177,7 +229,73 @@ def table_runs(*tables: int, trials: int = 10, features: str = ENCODER) -> list[
 def figure_2(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
     """The paper's Figure 2: training losses of the printed settings, from the runs of Table 2."""
     pairs = [(dataset, method) for dataset in PAPER for method in PAPER[dataset].methods]
-    return [spec for dataset, method in pairs for spec in runs(dataset, method, trials, features=features)]
+    return [spec for dataset, method in pairs for spec in first_runs(dataset, method, trials, None, features)]
+
+
+def supervised(features: str = ENCODER) -> list[RunSpec]:
+    """The ceiling of each data set and of each prior of Table 4. Half of the fresh seeds are enough for it."""
+    places = [*((dataset, None) for dataset in PAPER), *(("mnist", prior) for prior in PRIORS)]
+    return [
+        spec
+        for dataset, prior in places
+        for spec in runs(dataset, "pn", PAPER[dataset].fresh[: len(PAPER[dataset].fresh) // 2], prior, features)
+    ]
+
+
+def float32_arm() -> list[RunSpec]:
+    """Five fresh runs of tuned `joint` on CIFAR-10 again, in float32 in the place of bfloat16."""
+    experiment = PAPER["cifar10-vehicles"]
+    point = experiment.tuned[experiment.sampling.prior]
+    return runs("cifar10-vehicles", "joint", experiment.fresh[:5], dtype="float32", **point)
+
+
+def confirm(trials: int = 20, features: str = ENCODER) -> list[RunSpec]:
+    """Tables 1 to 4 on fresh seeds with every setting frozen, the supervised ceiling, and five runs in float32."""
+
+    def rank(spec: RunSpec) -> int:  # the most wanted first, in case that time runs out
+        if spec in in_float32:
+            return 5
+        if spec.method == "joint":
+            return 3 if "init" in spec.params else 0
+        return {"nnpu": 1, "pubn-n": 2, "pn": 4}[spec.method]
+
+    in_float32 = float32_arm()
+    in_tables = [spec for table in (2, 1, 4) for cell in table_cells(table, 1, features) for spec in cell.fresh]
+    specs = {spec.digest: spec for spec in (*in_tables, *supervised(features), *in_float32)}
+    return sorted((spec for spec in specs.values() if spec.seed < 10 + trials), key=rank)
+
+
+BASE_SEEDS = range(30, 40)
+
+
+def mnist_base(trials: int = 10) -> list[RunSpec]:
+    """The search for the base setting of the paper's MNIST runs: λ_init, α, both losses on P, three initial labels."""
+    points = product((0.5, 1.0, 2.0, 5.0, 10.0), (1.0, 2.0, 5.0, 10.0), ("sigmoid", "logistic"))
+    return [
+        spec
+        for lambda_init, alpha, loss in points
+        for spec in _with_all_inits(trials, lambda_init=lambda_init, alpha=alpha, positive_loss=loss)
+    ]
+
+
+def mnist_capacity(trials: int = 10) -> list[RunSpec]:
+    """Nets for MNIST that can memorise more: no dropout, no weight decay, wider, all three; three initial labels."""
+    capacities: list[dict[str, Any]] = [
+        {"net": "mnist-cnn-no-dropout"},
+        {"weight_decay": 0.0},
+        {"net": "mnist-cnn-wide"},
+        {"net": "mnist-cnn-wide-no-dropout", "weight_decay": 0.0},
+    ]
+    return [
+        spec
+        for change, (lambda_init, alpha) in product(capacities, ((10.0, 10.0), (2.0, 2.0), (1.0, 1.0)))
+        for spec in _with_all_inits(trials, lambda_init=lambda_init, alpha=alpha, positive_loss="sigmoid", **change)
+    ]
+
+
+def _with_all_inits(trials: int, **change: Any) -> list[RunSpec]:
+    inits: list[dict[str, Any]] = [{} if init == "prior" else {"init": init} for init in INITS]
+    return [spec for init in inits for spec in runs("mnist", "joint", BASE_SEEDS[:trials], **change, **init)]
 
 
 def _tables(summary: str, *tables: int) -> Callable[..., list[RunSpec]]:
@@ -201,11 +319,15 @@ RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
     "paper-table-4": _tables("The paper's Table 4: MNIST with other shares of positives.", 4),
     "paper-figure-2": figure_2,
     "paper": _tables("All of the paper's experiments: Tables 1 to 4 and Figure 2.", 2, 1, 3, 4),
+    "paper-confirm": confirm,
+    "mnist-base": mnist_base,
+    "mnist-capacity": mnist_capacity,
 }
 # The tables and figures that each recipe shows.
 TABLES: dict[str, tuple[int, ...]] = {
     **{f"paper-table-{table}": (table,) for table in (1, 2, 3, 4)},
     "paper-figure-2": (),
     "paper": (1, 2, 3, 4),
+    "paper-confirm": (1, 2, 3, 4),
 }
 FIGURES = ("paper-figure-2", "paper")

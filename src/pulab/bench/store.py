@@ -9,6 +9,7 @@ from typing import Any
 
 from pulab.bench.spec import RunSpec
 from pulab.errors import warn
+from pulab.methods import METHODS
 
 Row = dict[str, Any]
 # What reports read of every row.
@@ -35,6 +36,23 @@ def append_row(path: Path, row: Row) -> None:
         file.write(line.encode())  # append mode: written at the end, wherever the file was read
         file.flush()
         os.fsync(file.fileno())
+
+
+def shortened(row: Row, drawn: bool) -> Row:
+    """A row with as much of its histories as is read, which is a tenth of them.
+
+    A run that a figure draws keeps the loss of every epoch. Others keep all terms of every 20th epoch and of the last.
+    """
+    return row | {name: _short_history(row[name], drawn) for name in ("history", "sigma_history")}
+
+
+def _short_history(history: dict[str, list[Any]], drawn: bool) -> dict[str, list[Any]]:
+    if drawn or not history:
+        return {name: history[name] for name in ("loss",) if name in history}
+    last = len(history["loss"])
+    kept = [epoch for epoch in range(1, last + 1) if epoch % 20 == 0 or epoch == last]
+    terms = {name: values for name, values in history.items() if name not in ("lr", "lambda")}  # the settings say them
+    return {"epoch": kept, **{name: [values[epoch - 1] for epoch in kept] for name, values in terms.items()}}
 
 
 def read_rows(paths: Iterable[Path]) -> list[Row]:
@@ -84,7 +102,7 @@ def rows_of(specs: Iterable[RunSpec], folder: Path) -> list[Row]:
             if str(row.get("spec")) not in wanted:
                 continue
             if _is_result(row, wanted[row["spec"]]):
-                added = ADDED if row["history"] else {}  # only networks have a history
+                added = ADDED if METHODS[row["method"]].is_network else {}
                 rows.append(row | {"settings": added | row["settings"]})
             else:
                 damaged.append(number)

@@ -179,7 +179,8 @@ def bench_run(
 ) -> None:
     """Run a recipe. Finished runs are skipped, so a killed command can be started again."""
     from pulab._torch import be_deterministic, resolve_device
-    from pulab.bench import append_row, is_current, rows_of
+    from pulab.bench import append_row, is_current, rows_of, shortened
+    from pulab.bench.paper import ENCODER, figure_2
 
     resolve_device(device)
     specs = _specs(recipe, datasets, methods, trials, features)
@@ -200,7 +201,8 @@ def bench_run(
         console.err.print(f"{len(done)} of {len(specs)} runs are already done")
     if deterministic:
         be_deterministic()
-    _run(left, device, lambda row: append_row(rows, row))
+    drawn = {spec.digest for spec in figure_2(trials or 10, features or ENCODER)}
+    _run(left, device, lambda row: append_row(rows, shortened(row, drawn=row["spec"] in drawn)))
     same = _options(datasets=datasets, methods=methods, trials=trials, features=features, rows=out)
     console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe}{same}")
 
