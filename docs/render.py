@@ -7,15 +7,16 @@ import re
 import runpy
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pulab.bench import RECIPES, committed_rows, read_rows, rows_of
-from pulab.bench.paper import TEXTS, table_cells, table_runs
+from pulab.bench.paper import ENCODER, TEXTS, cell_runs, float32_arm, table_cells
 from pulab.bench.store import Row
 from pulab.methods import METHODS
-from pulab.report.paper import HEADER, Result, as_lines, features_note, results
-from pulab.report.tables import by_dataset, by_method, markdown
+from pulab.report.paper import HEADER, TALLY_HEADER, Result, as_lines, results, tally
+from pulab.report.tables import by_dataset, by_method, markdown, mean_std
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,33 +68,43 @@ def defaults(metric: str = "test_error") -> str:
     return markdown(*by_dataset(rows_of(RECIPES["defaults"](), committed_rows()), metric))
 
 
+def paper_results(*tables: int, features: str = ENCODER) -> list[Result]:
+    cells = [cell for table in tables for cell in table_cells(table, features=features)]
+    return results(cells, rows_of(cell_runs(cells), committed_rows()))
+
+
 def paper_table(table: int) -> str:
-    cells = table_cells(table)
-    rows = rows_of(table_runs(table), committed_rows())
-    with_rows = [result for result in results(cells, rows) if result.n]
-    return _noted(markdown(HEADER, as_lines(with_rows)), with_rows)
+    return markdown(HEADER, as_lines(paper_results(table)))
+
+
+def paper_tally() -> str:
+    return markdown(TALLY_HEADER, tally(paper_results(1, 2, 3, 4)))
+
+
+def float32() -> str:
+    """Five runs in float32, and the same seeds in bfloat16."""
+    arm = float32_arm()
+    twins = [replace(spec, params=spec.params | {"dtype": "bfloat16"}) for spec in arm]
+    lines = []
+    for name, specs in (("bfloat16", twins), ("float32", arm)):
+        errors = [row["test_error"] for row in rows_of(specs, committed_rows())]
+        mean, std = mean_std(errors) if errors else (None, None)
+        lines.append([name, "not run" if mean is None or std is None else f"{mean:.2f} ± {std:.2f}", len(errors)])
+    return markdown(["`joint`, tuned, vehicles", "test error, %", "n"], lines)
 
 
 def other_encoder(features: str) -> str:
     """The lines of Tables 1 to 3 for texts, with another encoder."""
-    with_rows: list[Result] = []
+    lines = []
     for table in (1, 2, 3):
-        cells = [cell for cell in table_cells(table, features=features) if cell.dataset in TEXTS]
-        rows = rows_of(table_runs(table, features=features), committed_rows())
-        with_rows += [result for result in results(cells, rows) if result.n]
-    lines = [[f"Table {result.table}", *line] for result, line in zip(with_rows, as_lines(with_rows), strict=True)]
-    return _noted(markdown(["", *HEADER], lines), with_rows)
+        of_texts = [result for result in paper_results(table, features=features) if result.dataset in TEXTS]
+        lines += [[f"Table {table}", *line] for line in as_lines(of_texts)]
+    return markdown(["", *HEADER], lines)
 
 
-def _noted(table: str, shown: list[Result]) -> str:
-    """The table, with a note if its features are not the paper's."""
-    note = features_note(shown)
-    return f"{table}\n\n{note}" if note else table
-
-
-def headline() -> str:
+def headline(seeds: str) -> str:
     """Table 2 in short: a line per data set."""
-    all_results = results(table_cells(2), rows_of(table_runs(2), committed_rows()))
+    all_results = [r for r in paper_results(2) if r.seeds == seeds and r.paper_mean is not None]
     columns = {(r.method, r.setting): r for r in all_results}
     lines = []
     for dataset in dict.fromkeys(r.dataset for r in all_results):
@@ -374,7 +385,7 @@ FIRST_ANSWER = {
 }
 
 TABLES = {
-    "README.md": {"paper": headline, "methods": methods},
+    "README.md": {"paper": partial(headline, "first"), "methods": methods},
     "docs/index.md": {"demo": demo},
     "docs/api.md": {"classifiers": classifiers},
     "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds")},
@@ -404,6 +415,8 @@ TABLES = {
     "docs/paper.md": {
         **{f"table-{table}": partial(paper_table, table) for table in (1, 2, 3, 4)},
         "other-encoder": partial(other_encoder, "minilm-mean"),
+        "tally": paper_tally,
+        "float32": float32,
     },
 }
 

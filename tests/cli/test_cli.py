@@ -271,6 +271,7 @@ def test_a_run_goes_on_where_it_was(
     assert f"pulab bench show smoke --methods nnpu --rows {shlex.quote(str(tmp_path))}" in err
     whole = [json.loads(line) for line in rows.read_text().splitlines()]
     assert [row["seed"] for row in whole] == [0, 1, 2]
+    assert all(row["history"]["epoch"] == [1] for row in whole)  # the stored form, which is shorter
     code, _, err = command(monkeypatch, capsys, *words)
     assert (code, len(rows.read_text().splitlines())) == (0, 3)
     assert "3 of 3 runs are already done" in err

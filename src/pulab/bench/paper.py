@@ -9,7 +9,7 @@ errors in sight. The *fresh seeds* are run once, with every setting frozen. On C
 another net: the protocol's, without the final BatchNorm and ReLU.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -147,16 +147,11 @@ def _params(experiment: Experiment, method: str, prior: float) -> dict[str, Any]
 
 
 def first_runs(
-    dataset: str, method: str, trials: int, prior: float | None, features: str, **changes: Any
+    dataset: str, method: str, trials: int | None, prior: float | None, features: str, **changes: Any
 ) -> list[RunSpec]:
-    """Runs of the first seeds."""
-    return runs(dataset, method, range(trials), prior, features, PAPER[dataset].first_net, **changes)
-
-
-def grid(dataset: str, trials: int, prior: float | None = None, features: str = ENCODER) -> list[RunSpec]:
-    """Every point of the grid that `tuned` is chosen from."""
-    points = PAPER[dataset].grid
-    return [spec for point in points for spec in first_runs(dataset, "joint", trials, prior, features, **point)]
+    """Runs of the first seeds: ten, unless another number of trials is given."""
+    seeds = range(10 if trials is None else trials)
+    return runs(dataset, method, seeds, prior, features, PAPER[dataset].first_net, **changes)
 
 
 @dataclass(frozen=True)
@@ -179,8 +174,11 @@ class Cell:
     fresh: tuple[RunSpec, ...]
 
 
-def table_cells(table: int, trials: int = 10, features: str = ENCODER) -> list[Cell]:
-    """The cells of one of the paper's four tables. Table 3 shows another metric of the runs of Table 2."""
+def table_cells(table: int, trials: int | None = None, features: str = ENCODER) -> list[Cell]:
+    """The cells of one of the paper's four tables, and of the supervised ceiling, which the paper does not have.
+
+    Table 3 shows another metric of the runs of Table 2.
+    """
     if table == 1:
         return [c for d in PAPER for c in _cells_of_inits(d, trials, features)]
     if table == 4:
@@ -189,57 +187,70 @@ def table_cells(table: int, trials: int = 10, features: str = ENCODER) -> list[C
     return [c for d in PAPER for c in _cells_of_methods(table, d, None, metric, trials, features)]
 
 
-def _cells_of_inits(dataset: str, trials: int, features: str) -> list[Cell]:
+def _cells_of_inits(dataset: str, trials: int | None, features: str) -> list[Cell]:
     experiment = PAPER[dataset]
     prior = experiment.sampling.prior
     cells = []
     for (setting, point), init in product((("paper", {}), ("tuned", experiment.tuned[prior])), INITS):
         change = point if init == "prior" else {**point, "init": init}  # "prior" is the default: runs of Table 2
         first = tuple(first_runs(dataset, "joint", trials, None, features, **change))
-        fresh = tuple(runs(dataset, "joint", experiment.fresh, None, features, **change))
-        cells.append(Cell(1, dataset, first[0].features, prior, "joint", setting, init, "test_error", (first,), fresh))
+        fresh = tuple(runs(dataset, "joint", experiment.fresh[:trials], None, features, **change))
+        cells.append(Cell(1, dataset, fresh[0].features, prior, "joint", setting, init, "test_error", (first,), fresh))
     return cells
 
 
 def _cells_of_methods(
-    table: int, dataset: str, prior: float | None, metric: str, trials: int, features: str
+    table: int, dataset: str, prior: float | None, metric: str, trials: int | None, features: str
 ) -> list[Cell]:
     experiment = PAPER[dataset]
     shown = experiment.sampling.prior if prior is None else prior
-    cells = []
-    for method in experiment.methods:
+    seeds = experiment.fresh[:trials]
+
+    def cell(method: str, setting: str, candidates: Iterable[Sequence[RunSpec]], fresh: Sequence[RunSpec]) -> Cell:
         init = "prior" if method == "joint" else None
-        first = tuple(first_runs(dataset, method, trials, prior, features))
-        fresh = tuple(runs(dataset, method, experiment.fresh, prior, features))
-        encoder = first[0].features
-        cells.append(Cell(table, dataset, encoder, shown, method, "paper", init, metric, (first,), fresh))
-    points = grid(dataset, trials, prior, features)
-    by_point = tuple(tuple(points[i : i + trials]) for i in range(0, len(points), trials))
-    fresh = tuple(runs(dataset, "joint", experiment.fresh, prior, features, **experiment.tuned[shown]))
-    return [*cells, Cell(table, dataset, encoder, shown, "joint", "tuned", "prior", metric, by_point, fresh)]
+        runs_of_both = tuple(map(tuple, candidates)), tuple(fresh)
+        return Cell(table, dataset, fresh[0].features, shown, method, setting, init, metric, *runs_of_both)
+
+    cells = [
+        cell(
+            method,
+            "paper",
+            [first_runs(dataset, method, trials, prior, features)],
+            runs(dataset, method, seeds, prior, features),
+        )
+        for method in experiment.methods
+    ]
+    points = [first_runs(dataset, "joint", trials, prior, features, **point) for point in experiment.grid]
+    cells.append(
+        cell("joint", "tuned", points, runs(dataset, "joint", seeds, prior, features, **experiment.tuned[shown]))
+    )
+    if metric == "test_error":  # the ceiling knows the labels that a recovery error is about
+        half = experiment.fresh[: len(experiment.fresh) // 2][:trials]  # enough for it
+        cells.append(cell("pn", "supervised", [], runs(dataset, "pn", half, prior, features)))
+    return cells
 
 
-def table_runs(*tables: int, trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
+def cell_runs(cells: Iterable[Cell]) -> list[RunSpec]:
+    """Every run behind these cells, once: first seeds, then fresh ones."""
+    cells = list(cells)
+    first = [spec for cell in cells for candidate in cell.candidates for spec in candidate]
+    return _once([*first, *(spec for cell in cells for spec in cell.fresh)])
+
+
+def table_runs(*tables: int, trials: int | None = None, features: str = ENCODER) -> list[RunSpec]:
     """Every run of the first seeds that these tables need, once."""
     cells = [cell for table in tables for cell in table_cells(table, trials, features)]
-    specs = [spec for cell in cells for candidate in cell.candidates for spec in candidate]
+    return _once(spec for cell in cells for candidate in cell.candidates for spec in candidate)
+
+
+def _once(specs: Iterable[RunSpec]) -> list[RunSpec]:
     return list({spec.digest: spec for spec in specs}.values())
 
 
-def figure_2(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
+def figure_2(trials: int | None = None, features: str = ENCODER) -> list[RunSpec]:
     """The paper's Figure 2: training losses of the printed settings, from the runs of Table 2."""
     pairs = [(dataset, method) for dataset in PAPER for method in PAPER[dataset].methods]
     return [spec for dataset, method in pairs for spec in first_runs(dataset, method, trials, None, features)]
-
-
-def supervised(features: str = ENCODER) -> list[RunSpec]:
-    """The ceiling of each data set and of each prior of Table 4. Half of the fresh seeds are enough for it."""
-    places = [*((dataset, None) for dataset in PAPER), *(("mnist", prior) for prior in PRIORS)]
-    return [
-        spec
-        for dataset, prior in places
-        for spec in runs(dataset, "pn", PAPER[dataset].fresh[: len(PAPER[dataset].fresh) // 2], prior, features)
-    ]
 
 
 def float32_arm() -> list[RunSpec]:
@@ -249,7 +260,7 @@ def float32_arm() -> list[RunSpec]:
     return runs("cifar10-vehicles", "joint", experiment.fresh[:5], dtype="float32", **point)
 
 
-def confirm(trials: int = 20, features: str = ENCODER) -> list[RunSpec]:
+def confirm(trials: int | None = None, features: str = ENCODER) -> list[RunSpec]:
     """Tables 1 to 4 on fresh seeds with every setting frozen, the supervised ceiling, and five runs in float32."""
 
     def rank(spec: RunSpec) -> int:  # the most wanted first, in case that time runs out
@@ -259,10 +270,9 @@ def confirm(trials: int = 20, features: str = ENCODER) -> list[RunSpec]:
             return 3 if "init" in spec.params else 0
         return {"nnpu": 1, "pubn-n": 2, "pn": 4}[spec.method]
 
-    in_float32 = float32_arm()
-    in_tables = [spec for table in (2, 1, 4) for cell in table_cells(table, 1, features) for spec in cell.fresh]
-    specs = {spec.digest: spec for spec in (*in_tables, *supervised(features), *in_float32)}
-    return sorted((spec for spec in specs.values() if spec.seed < 10 + trials), key=rank)
+    in_float32 = float32_arm()[:trials]
+    in_tables = [spec for table in (2, 1, 4) for cell in table_cells(table, trials, features) for spec in cell.fresh]
+    return sorted(_once([*in_tables, *in_float32]), key=rank)
 
 
 BASE_SEEDS = range(30, 40)
@@ -301,7 +311,7 @@ def _with_all_inits(trials: int, **change: Any) -> list[RunSpec]:
 def _tables(summary: str, *tables: int) -> Callable[..., list[RunSpec]]:
     """A recipe of the runs of some tables; its docstring is what `pulab bench list` shows."""
 
-    def recipe(trials: int = 10, features: str = ENCODER) -> list[RunSpec]:
+    def recipe(trials: int | None = None, features: str = ENCODER) -> list[RunSpec]:
         return table_runs(*tables, trials=trials, features=features)
 
     recipe.__doc__ = summary

@@ -201,7 +201,7 @@ def bench_run(
         console.err.print(f"{len(done)} of {len(specs)} runs are already done")
     if deterministic:
         be_deterministic()
-    drawn = {spec.digest for spec in figure_2(trials or 10, features or ENCODER)}
+    drawn = {spec.digest for spec in figure_2(trials, features or ENCODER)}
     _run(left, device, lambda row: append_row(rows, shortened(row, drawn=row["spec"] in drawn)))
     same = _options(datasets=datasets, methods=methods, trials=trials, features=features, rows=out)
     console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe}{same}")
@@ -224,10 +224,13 @@ def bench_show(
     """Show the results of a recipe: mean ± std over n trials. For the paper's tables, also the paper's numbers."""
     from pulab._validation import check_choice
     from pulab.bench import committed_rows, rows_of
-    from pulab.bench.paper import ENCODER, FIGURES
-    from pulab.report.show import FORMATS, PICTURES, show
+    from pulab.bench.paper import ENCODER, FIGURES, TABLES
+    from pulab.report.show import FORMATS, PICTURES, show, shown_runs
 
     specs = _specs(recipe, datasets, methods, trials, features)
+    if TABLES.get(recipe):  # the tables show both sets of seeds
+        fresh = _specs("paper-confirm", datasets, methods, trials, features)
+        specs = shown_runs(recipe, [*specs, *fresh], trials, features or ENCODER)
     if as_json and form not in (None, "json"):
         raise InputError(f"--json is short for --format json, got --format {form} with it. Pass one of them.")
     known = (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS
@@ -253,7 +256,7 @@ def bench_show(
     others = [row for row in results if row.get("versions", {}).get("pulab") not in (None, __version__)]
     if others and rows is not None:
         console.note(f"{len(others)} of {len(results)} rows were made by another version of pulab, with its defaults")
-    shown = show(recipe, specs, results, form, trials or 10, features or ENCODER)
+    shown = show(recipe, specs, results, form, trials, features or ENCODER)
     if out is not None:
         console.write_whole(out, shown)
     elif form in ("html", "svg"):  # these formats declare their own encoding

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pulab.bench import RunSpec
-from pulab.bench.paper import ENCODER, FIGURES, TABLES, Cell, figure_2, table_cells
+from pulab.bench.paper import ENCODER, FIGURES, TABLES, Cell, cell_runs, figure_2, table_cells
 from pulab.errors import InputError
 from pulab.report import paper, tables
 
@@ -24,7 +24,12 @@ class Section(NamedTuple):
 
 
 def show(
-    recipe: str, specs: Sequence[RunSpec], rows: ResultRows, form: str, trials: int = 10, features: str = ENCODER
+    recipe: str,
+    specs: Sequence[RunSpec],
+    rows: ResultRows,
+    form: str,
+    trials: int | None = None,
+    features: str = ENCODER,
 ) -> str | bytes:
     """The results of a recipe's runs in one of the FORMATS or PICTURES.
 
@@ -48,7 +53,7 @@ def show(
             return tables.as_csv(records)
         return json.dumps([record._asdict() for record in records], indent=2)
     sections = (
-        [*table_sections(cells, rows), *figure_sections(curves)]
+        [*table_sections(cells, rows), *tally_sections(cells, rows), *figure_sections(curves)]
         if recipe in TABLES
         else [Section("", *tables.by_dataset(rows))]
     )
@@ -61,7 +66,12 @@ def show(
     return results_page(recipe, sections, curves, legend, has_errors=bool(cells) or recipe not in TABLES)
 
 
-def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int, features: str) -> list[Cell]:
+def shown_runs(recipe: str, specs: Sequence[RunSpec], trials: int | None, features: str) -> list[RunSpec]:
+    """The runs behind the cells of the paper's tables that these runs help to fill: those of both sets of seeds."""
+    return cell_runs(paper_cells(recipe, specs, trials, features))
+
+
+def paper_cells(recipe: str, specs: Sequence[RunSpec], trials: int | None, features: str) -> list[Cell]:
     """The cells of the paper's tables that these runs of a recipe fill."""
     wanted = {(spec.dataset, spec.method) for spec in specs}
     cells = [cell for table in TABLES.get(recipe, ()) for cell in table_cells(table, trials, features)]
@@ -79,6 +89,12 @@ def table_sections(cells: Sequence[Cell], rows: ResultRows) -> list[Section]:
         lines = paper.as_lines(paper.results(in_table, rows))
         sections.append(Section(paper.TITLES[number], paper.HEADER, lines, note))
     return sections
+
+
+def tally_sections(cells: Sequence[Cell], rows: ResultRows) -> list[Section]:
+    """How many cells of all the tables are worse or better than the paper."""
+    lines = paper.tally(paper.results(cells, rows))
+    return [Section(paper.TALLY_TITLE, paper.TALLY_HEADER, lines)] if lines else []
 
 
 def figure_sections(curves: Sequence[paper.Curve]) -> list[Section]:
