@@ -9,6 +9,7 @@ from pulab.methods import METHODS
 if TYPE_CHECKING:  # for editors and type checkers; a class that is missing here works all the same
     from pulab.estimators._boosting import BoostingPUClassifier as BoostingPUClassifier
     from pulab.estimators._boosting import NNPUBoostingClassifier as NNPUBoostingClassifier
+    from pulab.estimators._boosting import PlainBoostingPUClassifier as PlainBoostingPUClassifier
     from pulab.estimators._classical import BaggingPUClassifier as BaggingPUClassifier
     from pulab.estimators._classical import ElkanNotoClassifier as ElkanNotoClassifier
     from pulab.estimators._classical import TwoStepPUClassifier as TwoStepPUClassifier

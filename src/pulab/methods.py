@@ -99,6 +99,14 @@ METHODS = {
         takes_weights=True,
         is_network=False,
     ),
+    "plain-boosting": Method(
+        "pulab.estimators._boosting.PlainBoostingPUClassifier",
+        "the same with larger trees and without regularisation",
+        "Elkan and Noto 2008, KDD",
+        ranks_without_prior=True,
+        takes_weights=True,
+        is_network=False,
+    ),
     "nnpu-boosting": Method(
         "pulab.estimators._boosting.NNPUBoostingClassifier",
         "boosted trees that minimise the non-negative PU risk",

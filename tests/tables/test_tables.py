@@ -169,7 +169,7 @@ def test_auto_chooses_by_the_ranking_of_held_out_rows_and_says_why() -> None:
     assert check_summary(model.summary) == model.summary
     chosen = model.summary["method"]
     compared = {item["method"]: item for item in chosen["compared"]}
-    assert list(compared) == ["boosting", "elkan-noto", "nnpu-boosting"]
+    assert list(compared) == ["boosting", "plain-boosting", "elkan-noto", "nnpu-boosting"]
     assert compared[chosen["key"]]["ratio"] == 1
     assert f"{chosen['key']} was chosen" in chosen["why"]
     assert any("nnpu-boosting: fit 5 of 5" in text for text in steps)

@@ -27,7 +27,8 @@ Marks = NDArray[np.bool_]
 Index = NDArray[np.intp]
 OnStep = Callable[[str, int, int], None]  # the current step, the number of fits done, and their total
 
-AUTO = ("boosting", "elkan-noto", "nnpu-boosting")  # the methods that `auto` compares, the first choice first
+# The methods that `auto` compares, the first choice first.
+AUTO = ("boosting", "plain-boosting", "elkan-noto", "nnpu-boosting")
 FOLDS = 5
 MANY_ROWS = 50_000
 WEIGHTED = tuple(key for key, method in METHODS.items() if method.takes_weights)

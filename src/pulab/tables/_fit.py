@@ -99,9 +99,9 @@ def fit_table(
     drop : list of str
         Columns not to learn from, such as those that are only filled in for known positives.
     method : str or list of str
-        A key of ``pulab methods``, several keys to compare, or "auto". Auto compares boosted trees, logistic regression
-        and boosted trees with the PU risk, by how high their held-out rankings have the labelled rows. "boosting"
-        alone is the quickest.
+        A key of ``pulab methods``, several keys to compare, or "auto". Auto compares boosted trees (regularised
+        or not), logistic regression and boosted trees with the PU risk, by how high their held-out rankings have the
+        labelled rows. "boosting" alone is the quickest.
     prior : float, tuple of two floats, or "estimate"
         The share of positives in the population, or a range of it. "estimate": what the rows tell. That is a range,
         too, unless a region of pure positives is evident.
