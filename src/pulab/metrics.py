@@ -152,12 +152,21 @@ def roc_auc(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control
 
 
 def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> float:
-    """The mean of the precision at the scores of the positives, as in scikit-learn."""
+    """The mean of the precision at the scores of the positives, as in scikit-learn.
+
+    A labelled row must not count itself as one that others find: with few of them the mean would be far too high. So
+    the share of positives above it comes from the other labelled rows.
+    """
     parts = split(s, y_score, scenario)
     prior = _prior(prior, parts, scenario)
-    above_p, above = _share_above(parts.positive, parts.positive), _share_above(parts.population, parts.positive)
-    # Perhaps no row of the population scores as high as the best positive; then the positive itself counts as one.
-    return float(np.mean(prior * above_p / np.maximum(above, 1 / len(parts.population))))
+    n, n_p = len(parts.population), len(parts.positive)
+    share = (_count_above(parts.positive, parts.positive) - 1) / max(n_p - 1, 1)
+    rows = _count_above(parts.population, parts.positive)
+    if scenario == "single-sample":  # the row itself is one of these rows, and one of the positives
+        return float(np.mean((1 + (prior * n - 1) * share) / rows))
+    # The row itself comes on top of them. The others need one more in the denominator: if K has a Poisson distribution
+    # with mean m, the mean of K/(1 + K) is that of m/(2 + K), where m does not depend on the K that was seen.
+    return float(np.mean(1 / (1 + rows) + prior * n * share / (2 + rows)))
 
 
 def precision_at_k(s: Any, y_score: Any, *, k: int, prior: float, scenario: str = "case-control") -> float:
@@ -203,9 +212,9 @@ def separation(positive: Array, others: Array) -> float:
     return float((below + up_to).mean() / (2 * len(others)))
 
 
-def _share_above(values: Array, thresholds: Array) -> Array:
-    """The share of values that reach each threshold."""
-    return 1 - np.searchsorted(np.sort(values), thresholds, side="left") / len(values)
+def _count_above(values: Array, thresholds: Array) -> NDArray[np.intp]:
+    """The number of values that reach each threshold."""
+    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
 
 
 def _lift(parts: Parts, k: int) -> float:

@@ -94,8 +94,8 @@ def figures(
         _metric("roc_auc", roc_auc_of, separated, prior),
     ]
     if strata is None:
-        lifts = _average_lift(score[labelled], np.maximum(above, 1 / population.sum()))
-        metrics.append(_metric("average_precision", lambda prior, x: prior * x, lifts, prior))
+        base, slope = _average_precision(score[labelled], score[population], scenario)
+        metrics.append(_metric("average_precision", lambda prior, x: base + prior * x, slope, prior))
     names: dict[str, Callable[[float, float, float], float]] = {
         "precision": precision_of,
         "recall": lambda prior, recall, called: recall,
@@ -160,24 +160,30 @@ def _mean_interval(values: Array) -> Triple:
     return mean, float(low), float(high)
 
 
-def _average_lift(positive: Array, above: Array) -> Triple:
-    """The mean lift at the scores of the labelled rows: average precision divided by the prior. By bootstrap samples.
+def _average_precision(positive: Array, population: Array, scenario: str) -> tuple[float, Triple]:
+    """Average precision as a line in the prior: its height at 0, and its slope with an interval by bootstrap samples.
 
-    ``above`` is the share of the population that scores at least as high as each labelled row.
+    :func:`pulab.metrics.average_precision` says why no labelled row counts itself.
     """
-    order = np.argsort(-positive, kind="stable")
-    least = above[order]
-    n = len(order)
+    ranked = np.sort(positive)[::-1]
+    rows = len(population) - np.searchsorted(np.sort(population), ranked, side="left")
+    n = len(ranked)
+    in_one_sample = scenario == "single-sample"
+    others = len(population) / (rows if in_one_sample else rows + 2)
     size = max(2, round(COUNTS * n))
     draws = int(np.clip(2_000_000 / n, 20, 200))
     counts = np.random.default_rng(0).multinomial(size, np.full(n, 1 / n), draws) / size
 
-    def lift(weights: Array) -> Array:
-        return np.asarray((weights * np.cumsum(weights, axis=-1) / least).sum(axis=-1))
+    def slope(weights: Array) -> Array:
+        share = (np.cumsum(weights, axis=-1) - weights) / np.maximum(1 - weights, 1e-9)
+        return np.asarray((weights * share * others).sum(axis=-1))
 
-    value = float(lift(np.full(n, 1 / n)))
-    low, high = np.quantile(lift(counts), (0.01, 0.99))  # the lifts of the first few rows vary more than the draws show
-    return value, min(float(low), value), max(float(high), value)
+    value = float(slope(np.full(n, 1 / n)))
+    # The limits are wide because the first few rows vary more than the draws show.
+    low, high = np.quantile(slope(counts), (0.01, 0.99))
+    share = np.arange(n) / max(n - 1, 1)
+    base = (1 - share) / rows if in_one_sample else 1 / (1 + rows)
+    return float(base.mean()), (value, min(float(low), value), max(float(high), value))
 
 
 def _share_interval(share: float, n: float) -> Triple:
