@@ -313,6 +313,19 @@ def feedback_intervals() -> str:
     return markdown(["rows asked", "figure", "holds", "width"], lines)
 
 
+def metrics_bias() -> str:
+    """The largest mean error of each metric over the priors, by scenario and number of labelled rows."""
+    rows = read_rows([committed_rows() / "metrics" / "bias.jsonl"])
+    places = sorted({(row["scenario"], row["labelled"]) for row in rows})
+    lines = []
+    for name in dict.fromkeys(row["metric"] for row in rows):
+        own = [row for row in rows if row["metric"] == name]
+        low, high = (f(row["truth"] for row in own) for f in (min, max))
+        errors = [[row["bias"] for row in own if (row["scenario"], row["labelled"]) == place] for place in places]
+        lines.append([f"`{name}`", f"{low:.2f} to {high:.2f}", *(f"{max(e, key=abs):+.3f}" for e in errors)])
+    return markdown(["metric", "true values", *(f"{scenario}, {n}" for scenario, n in places)], lines)
+
+
 def _mean(values: Iterable[float]) -> float:
     numbers = list(values)
     return sum(numbers) / len(numbers)
@@ -396,6 +409,7 @@ TABLES = {
         "single-sample": partial(prior_errors, "single-sample"),
         "case-control": partial(prior_errors, "case-control"),
     },
+    "docs/python.md": {"bias": metrics_bias},
     "docs/review.md": {"feedback": feedback, "feedback-intervals": feedback_intervals},
     "docs/evidence.md": runpy.run_path(str(ROOT / "benchmarks" / "_evidence_page.py"))["TABLES"],
     "docs/performance.md": {

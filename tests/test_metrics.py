@@ -1,6 +1,9 @@
 """Each metric against its value by true labels, on simulated data, in both scenarios."""
 
 from functools import lru_cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -65,6 +68,35 @@ def test_meets_the_truth_as_the_sample_grows(name: str, scenario: str) -> None:
         errors.append(np.sqrt(np.mean(np.square(differences))))
     assert errors[1] < 0.015
     assert errors[1] < errors[0] / 3  # 1/√n would give a tenth
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    """benchmarks/bias.py, which compares every metric with true labels on many samples."""
+    spec = spec_from_file_location("bias", Path(__file__).parents[1] / "benchmarks" / "bias.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore::pulab.PulabWarning")
+@pytest.mark.parametrize("size", [(10, 200), (50, 1000), (200, 4000)])
+@pytest.mark.parametrize("prior", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_no_metric_leans(simulation: ModuleType, scenario: str, prior: float, size: tuple[int, int]) -> None:
+    """The mean error is below half of what one labelled row counts, as far as the simulation can tell."""
+    for name, found in simulation.bias(scenario, prior, size, repeats=100, seed=1).items():
+        limit = 0.5 / size[0] * found["truth"] + 3.5 * found["standard_error"]
+        assert abs(found["bias"]) < limit, (name, found)
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_average_precision_with_few_labelled_rows(simulation: ModuleType, scenario: str) -> None:
+    name = "average_precision"
+    found = simulation.bias(scenario, 0.3, (10, 200), repeats=1500, seed=2, names=[name])[name]
+    assert abs(found["bias"]) < 0.03  # 0.3 to 0.5 if a labelled row counts itself
 
 
 @pytest.mark.parametrize("scenario", metrics.SCENARIOS)

@@ -13,13 +13,15 @@ from sklearn.metrics import precision_score, recall_score, roc_auc_score
 
 from pulab.errors import InputError, ModelFileError, PriorError
 from pulab.methods import METHODS, Method
+from pulab.metrics import average_precision
 from pulab.persistence import load_model
+from pulab.priors import PriorEstimate
 from pulab.review import FILE, open_log
 from pulab.summary import check_summary
 from pulab.tables import TableModel, estimate_table_prior, fit_table
 from pulab.tables import _frame as frames
 from pulab.tables._crossfit import best_of, log_depths
-from pulab.tables._evaluate import _share_found, stability
+from pulab.tables._evaluate import _share_found, figures, stability
 from pulab.tables._model import REASONS, RESULTS
 
 from .conftest import Customers
@@ -344,6 +346,18 @@ def test_a_column_that_gives_the_label_away_is_called_out() -> None:
 def test_stability_is_the_share_of_models_that_put_a_row_among_the_first() -> None:
     scores = [np.array([4.0, 3.0, 2.0, 1.0]), np.array([1.0, 4.0, 3.0, 2.0]), np.array([4.0, 2.0, 1.0, 3.0])]
     np.testing.assert_allclose(stability(scores, np.array([1, 0, 2]), k=2), [2 / 3, 2 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("scenario", ["single-sample", "case-control"])
+def test_average_precision_is_that_of_the_metrics(scenario: str) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(2000) < 0.3
+    labelled, score = y & (rng.random(2000) < 0.1), rng.normal(size=2000) + 1.5 * y
+    given = PriorEstimate(0.3, (0.3, 0.3), "given", source="given")
+    (found,) = (item for item in figures(labelled, score, None, given, scenario) if item["name"] == "average_precision")
+    expected = average_precision(labelled, score, prior=0.3, scenario=scenario)
+    assert found["value"] == pytest.approx(expected)
+    assert found["low"] < expected < found["high"]
 
 
 def test_of_a_tie_only_a_part_is_found() -> None:
