@@ -78,7 +78,8 @@ class JointPUClassifier(BasePUClassifier):
     Every unlabeled row carries a label between 0 and 1. The network is fitted to the labelled positives and to these
     labels; from epoch ``e_start`` on each label becomes the mean of the network's last ``r`` predictions of its row.
     The loss of a step is λ·L_P + KL(labels ‖ predictions) + α·KL(prior ‖ predicted share) + β·entropy, with λ falling
-    linearly from ``lambda_init`` to n_p/n_u.
+    linearly from ``lambda_init`` to n_p/n_u; in a single sample the labelled rows are a part of U, so that it ends at
+    n_p/(n_p + n_u).
 
     Parameters
     ----------
@@ -94,7 +95,8 @@ class JointPUClassifier(BasePUClassifier):
     r : int
         Number of epochs whose predictions a label averages.
     e_start : int or None
-        Labels are updated after this epoch and all later ones. None: a fifth of ``epochs``, as in the paper.
+        Labels are updated after this epoch and all later ones. None: a fifth of ``epochs``, as in the
+        paper for MNIST and 20 Newsgroups (for CIFAR-10 it has a tenth).
     positive_loss : {"sigmoid", "logistic"}
         Loss of a labelled positive.
     {shared}
