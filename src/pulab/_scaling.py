@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
 
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -41,6 +42,20 @@ class Scaler:
         for block in _blocks(np.arange(X.shape[0]), X):
             out[block] = np.clip((_dense(X[block]) / self.unit - self.center) / self.scale, -self.LIMIT, self.LIMIT)
         return out
+
+
+class CutScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """The same as a step of a pipeline: one far value must not decide a linear model."""
+
+    def fit(self, X: Any, y: Any = None) -> "CutScaler":
+        """Learn from all rows."""
+        scaler = Scaler.fit(X, np.arange(X.shape[0]))
+        self.unit_, self.center_, self.scale_ = scaler.unit, scaler.center, scaler.scale
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Standardised rows."""
+        return Scaler(self.unit_, self.center_, self.scale_)(X, np.float64)
 
 
 def _moments(X: Array, rows: Index) -> tuple[Array, Array, Array]:

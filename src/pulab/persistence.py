@@ -41,6 +41,7 @@ TRUSTED = (
     "numpy.dtype",
     "polars.datatypes.classes.Date",
     "polars.datatypes.classes.Datetime",
+    "pulab._scaling.CutScaler",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.tree._tree.Tree",
     "skrub._apply_to_each_col.ApplyToEachCol",

@@ -329,11 +329,6 @@ class BasePUClassifier(PUClassifier):
             raise
         return self
 
-    def _forget(self) -> None:
-        """Remove all fitted attributes. A fit that fails must leave no part of itself or of an older fit."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-
     def _stages(self, task: Task) -> Stages:
         """Yield a training and receive its result. A method of two stages yields twice."""
         schedule = self._schedule(task)

@@ -3,22 +3,22 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from pulab._scaling import CutScaler
 from pulab._threads import threads_for
 from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_rows
 from pulab.calibration import PUCalibrator
@@ -85,7 +85,8 @@ class TablePUClassifier(PUClassifier):
 
         Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`.
         """
-        self._fit(X, y, held_out=False)
+        with self._whole_or_nothing():
+            self._fit(X, y, held_out=False)
         return self
 
     def calibrate(self, scores: Array, y: Any) -> Self:
@@ -101,11 +102,22 @@ class TablePUClassifier(PUClassifier):
         return self._score(self._rows(X, reset=False))
 
     def _fit_and_calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        scores, positive, rng = self._fit(X, y, held_out=True, sample_weight=sample_weight)
-        assert scores is not None
-        self.scores_ = scores
-        self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(*_of_the_population(scores, positive, rng))
+        with self._whole_or_nothing():
+            scores, positive, rng = self._fit(X, y, held_out=True, sample_weight=sample_weight)
+            assert scores is not None
+            self.scores_ = scores
+            self.calibrator_ = PUCalibrator(self.prior_, self.scenario).fit(*_of_the_population(scores, positive, rng))
         return self
+
+    @contextmanager
+    def _whole_or_nothing(self) -> Iterator[None]:
+        """A fit that fails or is interrupted leaves an unfitted estimator."""
+        self._forget()
+        try:
+            yield
+        except BaseException:
+            self._forget()
+            raise
 
     def _fit(
         self, X: Any, y: Any, held_out: bool, sample_weight: Any = None
@@ -192,7 +204,8 @@ class WeightedPUClassifier(TablePUClassifier):
 
         Afterwards :meth:`raw_scores` works. Probabilities need :meth:`calibrate`.
         """
-        self._fit(X, y, held_out=False, sample_weight=sample_weight)
+        with self._whole_or_nothing():
+            self._fit(X, y, held_out=False, sample_weight=sample_weight)
         return self
 
 
@@ -229,12 +242,11 @@ def _of_the_population(scores: Array, positive: Marks, rng: np.random.Generator)
     return scores[rows], positive[rows]
 
 
-def _copy_of(estimator: Any, X: Any) -> Any:
+def _copy_of(estimator: Any) -> Any:
     """An unfitted copy of the classifier; by default, logistic regression of standardised features."""
     if estimator is None:
         # If a column such as a year is not centred, it lies thousands of deviations from zero, and the solver fails.
-        scale = StandardScaler(with_mean=not sparse.issparse(X))
-        return make_pipeline(scale, LogisticRegression(max_iter=1000))
+        return make_pipeline(CutScaler(), LogisticRegression(max_iter=1000))
     return clone(estimator)
 
 
@@ -326,7 +338,7 @@ class ElkanNotoClassifier(WeightedPUClassifier):
 
     def _fitted(self, X: Any, positive: Marks, weight: Array | None = None, share: Array | None = None) -> Any:
         """A fitted copy of the classifier. A row with a share counts as a positive by it, as a negative by the rest."""
-        model = _copy_of(self.estimator, X)
+        model = _copy_of(self.estimator)
         marks = positive.astype(int)
         if share is not None:
             split = np.flatnonzero(share < 1)
@@ -508,11 +520,11 @@ class TwoStepPUClassifier(TablePUClassifier):
         spies = rng.choice(labelled, n_spies, replace=False)
         seen = positive.copy()
         seen[spies] = len(labelled) == 1  # a single positive must stay labelled
-        first = logits_of(_copy_of(self.estimator, X).fit(X, seen.astype(int)), X)
+        first = logits_of(_copy_of(self.estimator).fit(X, seen.astype(int)), X)
         below = int((first[unlabeled] < np.quantile(first[spies], self.tolerance)).sum())
         share = prior_of_unlabeled(self.prior_, len(labelled), len(unlabeled), self.scenario)
         room = math.ceil((1 - share) * len(unlabeled))
         n_negatives = max(1, min(below, room) or room // 2)
         negatives = unlabeled[np.argsort(first[unlabeled], kind="stable")[:n_negatives]]
         rows = np.concatenate([labelled, negatives])
-        return _copy_of(self.estimator, X).fit(X[rows], positive[rows].astype(int)), n_negatives
+        return _copy_of(self.estimator).fit(X[rows], positive[rows].astype(int)), n_negatives

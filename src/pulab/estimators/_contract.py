@@ -29,6 +29,11 @@ class PUClassifier(ClassifierMixin, DeclaredParameters):  # type: ignore[misc]  
             for name, text in cls._docs.items():
                 cls.__doc__ = cls.__doc__.replace(f"    {{{name}}}\n", text)
 
+    def _forget(self) -> None:
+        """Remove all fitted attributes. A fit that fails must leave no part of itself or of an older fit."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

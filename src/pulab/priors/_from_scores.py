@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from pulab.metrics import Array
 from pulab.priors._sample import Sample
 
+FAR = 20  # interquartile ranges
+
 
 def dedpul(sample: Sample, rng: Any = None) -> float:
     """DEDPUL: the ratio r of the two densities of scores, made monotone, gives the share a with a = mean min(a·r, 1).
@@ -33,7 +35,10 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Array:
     """f_P/f_U at each unlabeled row, from kernel densities of the logits; monotone in the score, with mean 1."""
     positive, unlabeled = sample
     both = np.concatenate([positive, unlabeled])
-    low, high = np.quantile(both, (0.0005, 0.9995))
+    # Of few rows, these quantiles are the outermost scores. One far score must not push all others into one bin.
+    low, first, third, high = np.quantile(both, (0.0005, 0.25, 0.75, 0.9995))
+    if third > first:
+        low, high = max(low, first - FAR * (third - first)), min(high, third + FAR * (third - first))
     margin = 0.1 * (high - low) + 1e-9
     low, high = low - margin, high + margin
     step = (high - low) / bins

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
+from pulab._scaling import CutScaler
 from pulab.estimators._classical import TablePUClassifier
 from pulab.metrics import Array
 from pulab.model_selection import logits_of
@@ -31,7 +32,7 @@ PASSES = 50_000  # rows that a model scores for them, unless LEAST_BACKGROUND ne
 COMPARED = 10_000  # rows of the table to compare with
 NUMBERS_AT_ONCE = 2**23  # the size of an array of replacements
 NEGLIGIBLE, STRONG = 0.02, 0.25  # shares of a row's effects: below, it is no reason; above, a strong one
-SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)  # each number for itself
+SCALERS = (CutScaler, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)  # each number for itself
 LONGEST = 40  # letters of a value
 
 
