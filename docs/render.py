@@ -7,16 +7,15 @@ import re
 import runpy
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pulab.bench import RECIPES, committed_rows, read_rows, rows_of
-from pulab.bench.paper import ENCODER, INITS, TEXTS, cell_runs, float32_arm, table_cells
+from pulab.bench.paper import ENCODER, INITS, TEXTS, cell_runs, table_cells
 from pulab.bench.store import Row
 from pulab.methods import METHODS
-from pulab.report.paper import HEADER, TALLY_HEADER, Result, as_lines, results, tally, targets
+from pulab.report.paper import HEADER, PAPER_TRIALS, TALLY_HEADER, Result, as_lines, results, tally, targets
 from pulab.report.tables import by_dataset, by_method, markdown, mean_std
 
 ROOT = Path(__file__).parents[1]
@@ -82,18 +81,6 @@ def paper_tally() -> str:
     return markdown(TALLY_HEADER, tally(paper_results(1, 2, 3, 4)))
 
 
-def float32() -> str:
-    """Five runs in float32, and the same seeds in bfloat16."""
-    arm = float32_arm()
-    twins = [replace(spec, params=spec.params | {"dtype": "bfloat16"}) for spec in arm]
-    lines = []
-    for name, specs in (("bfloat16", twins), ("float32", arm)):
-        errors = [row["test_error"] for row in rows_of(specs, committed_rows())]
-        mean, std = mean_std(errors) if errors else (None, None)
-        lines.append([name, "not run" if mean is None or std is None else f"{mean:.2f} ± {std:.2f}", len(errors)])
-    return markdown(["`joint`, tuned, vehicles", "test error, %", "n"], lines)
-
-
 def mnist_base(shown: int = 6) -> str:
     """The points of the search that are closest to the paper's Table 1, and the printed one."""
     rows = rows_of(RECIPES["mnist-base"](), committed_rows())
@@ -105,7 +92,10 @@ def mnist_base(shown: int = 6) -> str:
     lines = []
     for point, by_init in errors.items():
         ours = {init: mean_std(by_init[init]) for init in INITS}
-        variances = {init: ((std or 0.0) ** 2 + papers[init][1] ** 2) / 10 for init, (_, std) in ours.items()}
+        variances = {
+            init: (std or 0.0) ** 2 / len(by_init[init]) + papers[init][1] ** 2 / PAPER_TRIALS
+            for init, (_, std) in ours.items()
+        }
         chi2 = sum((ours[init][0] - papers[init][0]) ** 2 / variances[init] for init in INITS)
         cells = [f"{mean:.2f} ± {std or 0.0:.2f}" for mean, std in ours.values()]
         lines.append((chi2, [*map(str, point), *cells, f"{chi2:.1f}"]))
@@ -454,7 +444,6 @@ TABLES = {
         "other-encoder": partial(other_encoder, "minilm-mean"),
         "tally": paper_tally,
         "mnist-base": mnist_base,
-        "float32": float32,
     },
 }
 

@@ -42,7 +42,7 @@ def test_one_logit_per_row(net: torch.nn.Module, shape: tuple[int, ...]) -> None
     assert logits(net, torch.randn(3, *shape)).shape == (3,)
 
 
-def test_the_papers_resnet_pools_its_last_block_as_it_is() -> None:
+def test_the_protocols_resnet_pools_its_last_block_as_it_is() -> None:
     nn = torch.nn
     assert [type(layer) for layer in PreActResNet18()][-3:] == [nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]
     assert isinstance(PreActResNet18()[-4], PreActBlock)

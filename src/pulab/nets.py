@@ -54,10 +54,10 @@ class PreActBlock(nn.Module):
 
 
 class PreActResNet18(nn.Sequential):
-    """The paper's net for CIFAR-10: 3×3 stem, widths 64 to 512, 11.2 M parameters.
+    """PreAct ResNet-18 for CIFAR-10: 3×3 stem, widths 64 to 512, 11.2 M parameters.
 
-    The net of the protocol pools the last block as it is. With ``final_norm``, BatchNorm and ReLU come first, as in
-    He et al. 2016.
+    The code of the paper's protocol pools the last block as it is. With ``final_norm``, BatchNorm and ReLU come first,
+    as in He et al. 2016, which the paper cites.
     """
 
     def __init__(self, n_channels: int = 3, final_norm: bool = False) -> None:

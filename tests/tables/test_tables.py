@@ -348,11 +348,12 @@ def test_stability_is_the_share_of_models_that_put_a_row_among_the_first() -> No
     np.testing.assert_allclose(stability(scores, np.array([1, 0, 2]), k=2), [2 / 3, 2 / 3, 1 / 3])
 
 
+@pytest.mark.parametrize("digits", [0, 9])  # with ties, and without
 @pytest.mark.parametrize("scenario", ["single-sample", "case-control"])
-def test_average_precision_is_that_of_the_metrics(scenario: str) -> None:
+def test_average_precision_is_that_of_the_metrics(scenario: str, digits: int) -> None:
     rng = np.random.default_rng(0)
     y = rng.random(2000) < 0.3
-    labelled, score = y & (rng.random(2000) < 0.1), rng.normal(size=2000) + 1.5 * y
+    labelled, score = y & (rng.random(2000) < 0.1), np.round(rng.normal(size=2000) + 1.5 * y, digits)
     given = PriorEstimate(0.3, (0.3, 0.3), "given", source="given")
     (found,) = (item for item in figures(labelled, score, None, given, scenario) if item["name"] == "average_precision")
     expected = average_precision(labelled, score, prior=0.3, scenario=scenario)
@@ -382,6 +383,18 @@ def test_an_impossible_prior_is_not_used(method: str) -> None:
     model = fit_table(frame, "churned", method=method, prior=0.75)
     assert model.summary["warnings"][0].startswith("You gave a prior of 0.75, but the rows allow 0.")
     assert model.summary["prior"] == fit_table(frame, "churned", method=method).summary["prior"]
+
+
+def test_an_impossible_prior_does_not_weigh_answers_either() -> None:
+    customers = Customers(600)
+    answered = np.flatnonzero(~customers.s)[:40]
+    answers = pl.DataFrame({"row": answered + 1, "answer": np.where(customers.y[answered], "yes", "no")})
+    shared: dict[str, Any] = {"method": "elkan-noto", "reviewed": answers}
+    told = fit_table(customers.frame, "churned", prior=0.95, **shared)
+    untold = fit_table(customers.frame, "churned", **shared)
+    assert "was not used" in told.summary["warnings"][0]
+    assert told.summary["prior"] == untold.summary["prior"]
+    assert told.candidates.equals(untold.candidates)
 
 
 @pytest.fixture(scope="module")

@@ -233,14 +233,16 @@ def _cells_of_methods(
 def cell_runs(cells: Iterable[Cell]) -> list[RunSpec]:
     """Every run behind these cells, once: first seeds, then fresh ones."""
     cells = list(cells)
-    first = [spec for cell in cells for candidate in cell.candidates for spec in candidate]
-    return _once([*first, *(spec for cell in cells for spec in cell.fresh)])
+    return _once([*_first(cells), *(spec for cell in cells for spec in cell.fresh)])
 
 
 def table_runs(*tables: int, trials: int | None = None, features: str = ENCODER) -> list[RunSpec]:
     """Every run of the first seeds that these tables need, once."""
-    cells = [cell for table in tables for cell in table_cells(table, trials, features)]
-    return _once(spec for cell in cells for candidate in cell.candidates for spec in candidate)
+    return _once(_first(cell for table in tables for cell in table_cells(table, trials, features)))
+
+
+def _first(cells: Iterable[Cell]) -> list[RunSpec]:
+    return [spec for cell in cells for candidate in cell.candidates for spec in candidate]
 
 
 def _once(specs: Iterable[RunSpec]) -> list[RunSpec]:

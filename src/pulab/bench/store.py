@@ -48,7 +48,7 @@ def shortened(row: Row, drawn: bool) -> Row:
 
 def _short_history(history: dict[str, list[Any]], drawn: bool) -> dict[str, list[Any]]:
     if drawn or not history:
-        return {name: history[name] for name in ("loss",) if name in history}
+        return {"loss": history["loss"]} if history else {}
     last = len(history["loss"])
     kept = [epoch for epoch in range(1, last + 1) if epoch % 20 == 0 or epoch == last]
     terms = {name: values for name, values in history.items() if name not in ("lr", "lambda")}  # the settings say them

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
-from pulab.estimators._classical import Marks, TablePUClassifier, WeightedPUClassifier, folds, out_of_fold
+from pulab.estimators._classical import Marks, TablePUClassifier, WeightedPUClassifier, folds, out_of_fold, rows_of
 from pulab.metrics import Array, nnpu_risk
 
 BACKENDS = ("lightgbm", "xgboost")
@@ -191,7 +191,7 @@ class BoostingPUClassifier(BoostedTrees, WeightedPUClassifier):
             return None
 
         def scores(train: Any, test: Any) -> Array:
-            grown = self._grown(X[train], positive[train], seed, None if weight is None else weight[train])
+            grown = self._grown(X[train], positive[train], seed, rows_of(weight, train))
             return self._margins(grown, X[test], self.n_estimators)
 
         return out_of_fold(scores, positive, rng)
@@ -237,7 +237,7 @@ class BoostingPUClassifier(BoostedTrees, WeightedPUClassifier):
 
 
 class PlainBoostingPUClassifier(BoostingPUClassifier):
-    """Gradient-boosted trees of labelled against unlabeled rows, as the library grows them by default.
+    """Gradient-boosted trees of labelled against unlabeled rows, with LightGBM's default settings.
 
     It is :class:`BoostingPUClassifier` with larger trees, without subsampling and without a penalty. With few labelled
     rows it mostly ranks worse. It ranks better where small groups of rows hold many positives.
@@ -285,7 +285,7 @@ class PlainBoostingPUClassifier(BoostingPUClassifier):
     num_leaves: int = 31
 
     def _regularised(self, backend: str) -> dict[str, Any]:
-        return {}
+        return {"reg_lambda": 0.0} if backend == "xgboost" else {}
 
 
 class NNPUBoostingClassifier(BoostedTrees):

@@ -322,7 +322,7 @@ class ElkanNotoClassifier(WeightedPUClassifier):
 
         def unseen(share: Array | None = None) -> Array:
             def fit(rows: Any) -> Any:
-                return self._fitted(X[rows], positive[rows], _at(weight, rows), _at(share, rows))
+                return self._fitted(X[rows], positive[rows], rows_of(weight, rows), rows_of(share, rows))
 
             return _out_of_fold(fit, X, positive, rng)
 
@@ -349,7 +349,8 @@ class ElkanNotoClassifier(WeightedPUClassifier):
         return model.fit(X, marks, **({} if weight is None else {_weight_of(model): weight}))
 
 
-def _at(values: Array | None, rows: Any) -> Array | None:
+def rows_of(values: Array | None, rows: Any) -> Array | None:
+    """The values of some rows, if there are values."""
     return None if values is None else values[rows]
 
 

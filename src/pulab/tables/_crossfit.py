@@ -103,9 +103,17 @@ class CrossFit:
         self.answers = np.zeros(len(labelled), dtype=np.int8) if answers is None else answers
         self._done: dict[str, HeldOut] = {}
 
+    def told(self, given: PriorEstimate | None) -> "CrossFit":
+        """The same with what the caller says about the prior. Rankings that do not depend on it are kept."""
+        about = (self.scenario, self.seed, self.on_step, self.strata, self.answers, self.given_weights)
+        other = CrossFit(self.X, self.labelled, given, *about)
+        if not self.answers.any():  # the prior decides how much answers weigh
+            other._done = {key: done for key, done in self._done.items() if METHODS[key].ranks_without_prior}
+        return other
+
     @cached_property
     def ranker(self) -> str:
-        """The better one of the methods that rank without a prior."""
+        """The best one of the methods that rank without a prior."""
         methods = [method for method in AUTO if METHODS[method].ranks_without_prior]
         return best_of({method: log_depths(self.held_out(method).scores, self.labelled) for method in methods})
 

@@ -174,14 +174,16 @@ def _average_precision(positive: Array, population: Array, scenario: str) -> tup
     draws = int(np.clip(2_000_000 / n, 20, 200))
     counts = np.random.default_rng(0).multinomial(size, np.full(n, 1 / n), draws) / size
 
+    last = n - np.searchsorted(ranked[::-1], ranked, side="left") - 1  # of the rows with the same score
+
     def slope(weights: Array) -> Array:
-        share = (np.cumsum(weights, axis=-1) - weights) / np.maximum(1 - weights, 1e-9)
+        share = (np.cumsum(weights, axis=-1)[..., last] - weights) / np.maximum(1 - weights, 1e-9)
         return np.asarray((weights * share * others).sum(axis=-1))
 
     value = float(slope(np.full(n, 1 / n)))
     # The limits are wide because the first few rows vary more than the draws show.
     low, high = np.quantile(slope(counts), (0.01, 0.99))
-    share = np.arange(n) / max(n - 1, 1)
+    share = last / max(n - 1, 1)
     base = (1 - share) / rows if in_one_sample else 1 / (1 + rows)
     return float(base.mean()), (value, min(float(low), value), max(float(high), value))
 

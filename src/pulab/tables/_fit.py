@@ -114,7 +114,7 @@ def fit_table(
         must be a random part of all positives. Only for a single sample.
     weight : str, optional
         A column of numbers: how much the ranking learns from each row. All figures are about rows, whatever their
-        weights. Only boosting and elkan-noto take weights.
+        weights. Only boosting, plain-boosting and elkan-noto take weights.
     top : int, optional
         Call this many candidates positive, the best ones.
     budget : float, optional
@@ -177,14 +177,15 @@ def fit_table(
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
         given, of_row = _given(told, measured, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
-        cross_fit = CrossFit(
-            X, data.labelled, given, scenario, random_state, on_step, of_row, data.answers, data.weights
-        )
+        untold = _given(None, measured, data, scenario)
+        about = (scenario, random_state, on_step, of_row, data.answers, data.weights)
+        cross_fit = CrossFit(X, data.labelled, untold, *about)
         asked = ", ".join(dict.fromkeys(methods))
         ranker = asked if asked in METHODS and METHODS[asked].ranks_without_prior else AUTO[0]
         if told is not None and told[0] > (most := cross_fit.estimated_by(ranker).interval[1]):
-            cross_fit.given = None
             data = data._replace(warnings=(_impossible(told[0], most), *data.warnings))
+        elif told is not None:
+            cross_fit = cross_fit.told(given)
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
