@@ -74,8 +74,10 @@ def _moments(X: Array, rows: Index) -> tuple[Array, Array, Array]:
 
 def _sparse_moments(X: Any) -> tuple[Array, Array, Array]:
     unit = _no_zeros(abs(X).max(axis=0).toarray().ravel().astype(np.float64))
-    squares = np.bincount(X.indices, (X.data / unit[X.indices]) ** 2, minlength=X.shape[1])
-    return unit, np.zeros(1), np.sqrt(squares / X.shape[0])
+    values = X.data / unit[X.indices]
+    first, second = (np.bincount(X.indices, values**power, minlength=X.shape[1]) / X.shape[0] for power in (1, 2))
+    variance = second - first**2
+    return unit, np.zeros(1), np.sqrt(np.where(variance > 1e-12 * second, variance, 0.0))
 
 
 def _no_zeros(values: Array) -> Array:

@@ -346,3 +346,27 @@ def test_weights_that_cannot_be_meant(weight: Any, message: str) -> None:
     weights = weight if isinstance(weight, list) else [weight] * len(data.s)
     with pytest.raises(InputError, match=message):
         ElkanNotoClassifier(prior=0.4).fit(data.X, data.s, weights)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e200])
+@pytest.mark.parametrize("key", ["elkan-noto", "two-step", "boosting"])
+def test_one_far_value_changes_little(key: str, far: float) -> None:
+    data = Blobs("case-control")
+    X = data.X.copy()
+    X[-1, 1] = far
+    plain, odd = (made(key).fit(rows, data.s).predict_proba(data.X)[:, 1] for rows in (data.X, X))
+    assert np.abs(plain - odd).mean() < 0.05
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_interrupted_second_fit_leaves_no_fit(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Blobs("case-control")
+    clf = made(key).fit(data.X, data.s)
+
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pulab.estimators._classical._of_the_population", interrupted)  # after the last fit
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(data.X, np.where(data.s == 1, 1, -1))
+    assert not [name for name in vars(clf) if name.endswith("_")]

@@ -68,7 +68,7 @@ def test_linear_effects_are_coefficient_times_difference_to_the_mean(customers: 
     age, gap = frame["age"].fill_null(frame["age"].median()).to_numpy(), frame["age"].is_null().to_numpy().astype(float)
     scaler, linear = classifier.model_
     at = [features.groups()["age"][0], numbers.shape[1]]  # marks come after all numbers
-    slopes = linear.coef_[0][at] / scaler.scale_[at]
+    slopes = linear.coef_[0][at] / (scaler.unit_ * scaler.scale_)[at]
     column = list(features.groups()).index("age")
     by_hand = slopes[0] * (age - age.mean()) + slopes[1] * (gap - gap.mean())
     np.testing.assert_allclose(effects[:, column], by_hand, atol=1e-4)
