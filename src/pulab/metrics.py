@@ -160,7 +160,9 @@ def average_precision(s: Any, y_score: Any, *, prior: float, scenario: str = "ca
     parts = split(s, y_score, scenario)
     prior = _prior(prior, parts, scenario)
     n, n_p = len(parts.population), len(parts.positive)
-    share = (_count_above(parts.positive, parts.positive) - 1) / max(n_p - 1, 1)
+    if n_p < 2:
+        raise InputError(f"average_precision needs at least two labelled rows, got {n_p}. Label more, or use roc_auc.")
+    share = (_count_above(parts.positive, parts.positive) - 1) / (n_p - 1)
     rows = _count_above(parts.population, parts.positive)
     if scenario == "single-sample":  # the row itself is one of these rows, and one of the positives
         return float(np.mean((1 + (prior * n - 1) * share) / rows))
@@ -327,9 +329,10 @@ def _drawn_again(labelled: Any, scenario: str, n: int, random_state: int) -> Ite
     """The rows of n bootstrap samples."""
     rng = np.random.default_rng(random_state)
     groups = [np.flatnonzero(labelled == 1), np.flatnonzero(labelled == 0)]
+    least = min(2, len(groups[0]))
     if scenario == "single-sample":  # the number of labelled rows is random, too
         groups = [np.arange(len(labelled))]
     for _ in range(n):
         rows = np.concatenate([rng.choice(group, len(group)) for group in groups])
-        if 0 < labelled[rows].sum() < len(rows):  # a sample without labelled rows has no metric
+        if least <= labelled[rows].sum() < len(rows):  # a sample without labelled rows has no metric
             yield rows

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -312,11 +313,19 @@ def test_a_backend_that_is_missing_is_said(method: Any, monkeypatch: pytest.Monk
 
 def test_a_weight_of_two_is_a_row_twice_for_the_ranking() -> None:
     data = Blobs("case-control")
-    weight = np.random.default_rng(0).integers(0, 4, len(data.s))
+    weight = np.empty(len(data.s), dtype=int)  # with a mean of 1: only ratios count
+    for marks in (data.s == 1, data.s == 0):
+        weight[marks] = np.arange(marks.sum()) % 3
+    weight[np.flatnonzero(data.s == 0)[-1]] += len(weight) - weight.sum()
     twice = np.repeat(np.arange(len(data.s)), weight)
     clf = ElkanNotoClassifier(LogisticRegression(tol=1e-8), prior=0.4)
     weighted = clf.fit_ranking(data.X, data.s, weight).raw_scores(data.X)
     assert weighted == pytest.approx(clf.fit_ranking(data.X[twice], data.s[twice]).raw_scores(data.X), abs=1e-4)
+    for factor in (1e-300, 1e300):
+        assert clf.fit_ranking(data.X, data.s, factor * weight).raw_scores(data.X) == pytest.approx(weighted, abs=1e-4)
+    for estimator in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
+        with pytest.raises(InputError, match="got KNeighborsClassifier"):
+            ElkanNotoClassifier(estimator, prior=0.4).fit(data.X, data.s, weight)
 
 
 @pytest.mark.parametrize("key", WEIGHTED)
@@ -336,6 +345,7 @@ def test_rows_without_weight_teach_nothing(key: str) -> None:
     ("weight", "message"),
     [
         ([1, 1, 1], "one number for each of the"),
+        ("2020-01-01", "got an array of"),
         (-1, "at least 0"),
         (np.nan, "at least 0"),
         (0, "zero for a whole class"),

@@ -305,10 +305,11 @@ def test_prior_is_estimated() -> None:
         ({}, {"scenario": "both"}, "scenario must be one of"),
         ({}, {"random_state": -1}, "random_state"),
         ({}, {"weight": "agee"}, "for the weight. Did you mean 'age'"),
-        ({}, {"weight": "age"}, "row [0-9]+ of column 'age' is None"),
-        ({"w": -1}, {"weight": "w"}, "row 1 of column 'w' is -1. 200 of 200 rows"),
+        ({}, {"weight": "age"}, "row [0-9]+ of column 'age' is empty"),
+        ({"w": -1}, {"weight": "w"}, "row 1 of column 'w' is '-1'. 200 of 200 rows"),
         ({"w": "much"}, {"weight": "w"}, "row 1 of column 'w' is 'much'"),
-        ({"w": 0}, {"weight": "w"}, "'w' is 0 for all labelled"),
+        ({"w": 0}, {"weight": "w"}, "at least 8 labelled rows need a weight above 0 in column 'w', got 0"),
+        ({"w": 1}, {"weight": "w", "labelled_by": ["w"]}, "it is the weight"),
         ({"w": 1}, {"weight": "churned"}, "both the weight and the label"),
         ({"w": 1}, {"weight": "w", "drop": ["w"]}, "the id or the weight"),
         ({"w": 1}, {"weight": "w", "method": "bagging"}, "with weights, must be one of"),
@@ -382,7 +383,12 @@ def test_an_impossible_prior_is_not_used(method: str) -> None:
     frame = Customers(400).frame
     model = fit_table(frame, "churned", method=method, prior=0.75)
     assert model.summary["warnings"][0].startswith("You gave a prior of 0.75, but the rows allow 0.")
-    assert model.summary["prior"] == fit_table(frame, "churned", method=method).summary["prior"]
+    estimated = fit_table(frame, "churned", method=method).summary["prior"]
+    assert model.summary["prior"] == estimated
+    model = fit_table(frame, "churned", method=method, prior=(0.2, 0.75))
+    assert "the range was cut there" in model.summary["warnings"][0]
+    assert (model.summary["prior"]["low"], model.summary["prior"]["source"]) == (0.2, "given")
+    assert model.summary["prior"]["high"] < 0.6
 
 
 def test_an_impossible_prior_does_not_weigh_answers_either() -> None:

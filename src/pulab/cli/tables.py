@@ -282,6 +282,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     table, prior = summary["table"], summary["prior"]
     mark = f"{table['label']} = {table['positive']}"
     yield f"{table['name']}: {table['labelled']:,} labelled ({mark}), {table['unlabeled']:,} unlabeled"
+    if table["weight"] is not None:
+        yield f"Weights: column {table['weight']!r}. All figures are about rows, whatever their weights."
     if (answers := summary["reviewed"]) is not None:
         yield f"Answers: {answers['positive']:,} confirmed positive, {answers['negative']:,} confirmed negative"
     yield headline(summary)

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from pulab._scaling import CutScaler
 from pulab._threads import threads_for
@@ -194,8 +194,8 @@ class WeightedPUClassifier(TablePUClassifier):
             1 for a known positive, 0 for an unlabeled row. Also accepted: booleans, {1, -1}, a value and NaN or None,
             any two classes (the one that sorts last is positive).
         sample_weight : array of shape (n,), optional
-            How much the ranking learns from each row. The prior and the probabilities are about rows, whatever their
-            weights.
+            How much the ranking learns from each row. Only the ratios of weights count. The prior and the probabilities
+            are about rows, whatever their weights.
         """
         return self._fit_and_calibrate(X, y, sample_weight)
 
@@ -210,19 +210,23 @@ class WeightedPUClassifier(TablePUClassifier):
 
 
 def _weights(sample_weight: Any, positive: Marks) -> Array:
-    """Checked weights: none is negative, and neither P nor U is without any."""
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != positive.shape:
+    """Checked weights with a mean of 1: only their ratios count. Neither P nor U is without any."""
+    given = np.asarray(sample_weight)
+    if given.dtype.kind not in "biuf" or given.shape != positive.shape:
         raise InputError(
-            f"sample_weight must have one number for each of the {len(positive)} rows, got shape {weight.shape}."
+            f"sample_weight must have one number for each of the {len(positive)} rows, got an array of "
+            f"{given.dtype} with shape {given.shape}."
         )
-    if not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InputError("sample_weight must have finite numbers of at least 0, got others.")
+    weight = given.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(wrong):
+        raise InputError(f"sample_weight must have finite numbers of at least 0, got {given[wrong[0]]}.")
     if not (weight[positive].any() and weight[~positive].any()):
         raise InputError(
             "sample_weight is zero for a whole class: for all labelled or all unlabeled rows. Give some more."
         )
-    return weight
+    weight = weight / weight.max()  # before the mean, which might overflow
+    return np.asarray(weight / weight.mean())
 
 
 def _squeezed(scores: Array, like: Array) -> Array:
@@ -356,7 +360,13 @@ def rows_of(values: Array | None, rows: Any) -> Array | None:
 
 def _weight_of(model: Any) -> str:
     """The name of the weights in ``fit``; those of a pipeline go to its last step."""
-    return f"{model.steps[-1][0]}__sample_weight" if hasattr(model, "steps") else "sample_weight"
+    name, last = model.steps[-1] if hasattr(model, "steps") else ("", model)
+    if not has_fit_parameter(last, "sample_weight"):
+        raise InputError(
+            f"weights need an estimator whose fit takes sample_weight, got {type(last).__name__}. Pass another "
+            'estimator, or form="scale" and no weights.'
+        )
+    return f"{name}__sample_weight" if name else "sample_weight"
 
 
 class BaggingPUClassifier(TablePUClassifier):

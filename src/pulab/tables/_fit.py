@@ -41,6 +41,7 @@ def estimate_table_prior(
 ) -> PriorEstimate:
     """The share of positives in a table. ``details["rows"]`` has the numbers of labelled and unlabeled rows as text."""
     data = prepare(table, label, positive=positive, drop=drop)
+    _check_counts(data)
     with threads_for(data.frame.height * data.frame.width):
         X = Views(*learn_features(data, random_state))
         cross_fit = CrossFit(X, data.labelled, None, scenario, random_state, lambda text, done, total: None)
@@ -170,8 +171,7 @@ def fit_table(
     weighted = answered or weight is not None
     for key in methods if weighted else ():
         check_choice("method, to learn from answers or with weights,", key, ("auto", *WEIGHTED))
-    if min(data.n_labelled, int(data.open.sum())) < 4:
-        raise InputError(f"a fit needs at least four labelled and four unlabeled rows, got {data.counts}.")
+    _check_counts(data)
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)
@@ -182,10 +182,13 @@ def fit_table(
         cross_fit = CrossFit(X, data.labelled, untold, *about)
         asked = ", ".join(dict.fromkeys(methods))
         ranker = asked if asked in METHODS and METHODS[asked].ranks_without_prior else AUTO[0]
-        if told is not None and told[0] > (most := cross_fit.estimated_by(ranker).interval[1]):
-            data = data._replace(warnings=(_impossible(told[0], most), *data.warnings))
-        elif told is not None:
-            cross_fit = cross_fit.told(given)
+        if told is not None and given is not None:
+            most = cross_fit.estimated_by(ranker).interval[1]
+            if told[1] > most:
+                data = data._replace(warnings=(_impossible(told, most), *data.warnings))
+            if told[0] <= most:
+                low, high = (min(end, most) for end in given.interval)
+                cross_fit = cross_fit.told(replace(given, prior=math.sqrt(low * high), interval=(low, high)))
         if asked in METHODS:
             choice = Choice(asked, f"{asked} was asked for.", [])
         else:
@@ -223,11 +226,20 @@ def _told(prior: Any) -> tuple[float, float] | None:
     return low, high
 
 
-def _impossible(told: float, most: float) -> str:
+def _check_counts(data: TableData) -> None:
+    if min(data.n_labelled, int(data.open.sum())) < 4:
+        raise InputError(f"at least four labelled and four unlabeled rows are needed, got {data.counts}.")
+
+
+def _impossible(told: tuple[float, float], most: float) -> str:
+    """A warning about a prior that the rows rule out, or a range of it whose end they rule out."""
+    low, high = told
+    what = f"a prior of {high:.4g}" if low == high else f"a prior from {low:.4g} to {high:.4g}"
+    done = "So your prior was not used." if low > most else "So the range was cut there."
     return (
-        f"You gave a prior of {told:.3g}, but the rows allow {most:.3g} at most. With more positives, some rows would "
-        "be positive with a probability above 1. So your prior was not used. It is wrong, or the scenario is, or the "
-        "labelled rows are not like the other positives."
+        f"You gave {what}, but the rows allow {most:.4g} at most. With more positives, some rows would be positive "
+        f"with a probability above 1. {done} It is wrong, or the scenario is, or the labelled rows are not like the "
+        "other positives."
     )
 
 

@@ -16,6 +16,8 @@ from pulab.tables._labels import LabelColumn, read_labels
 from pulab.tables._model import RESERVED
 from pulab.tables._strata import Strata, check_names, learn_strata, without_labels
 
+WEIGHTED_ROWS = 8  # so many labelled and unlabeled rows must have a weight: each fold needs some
+
 
 class Request(NamedTuple):
     """What the caller asked for, and when."""
@@ -102,7 +104,8 @@ def prepare(
         reasons = "; ".join(f"{other!r}: {note}" for other, note in list(notes.items())[:5])
         raise InputError(f"{name} has no column to learn from beside the label. {reasons}".rstrip(". ") + ".")
     whole, conformed = with_numbers(frame, columns, name), conform(frame, columns, name)
-    check_names(labelled_by, label, id, frame.columns, name, notes)
+    unused = notes | ({} if weight is None else {weight: "it is the weight"})
+    check_names(labelled_by, label, id, frame.columns, name, unused)
     strata = learn_strata(labelled_by, conformed, columns, labelled) if labelled_by else None
     if strata is not None:
         warnings += without_labels(strata, conformed, labelled)
@@ -119,16 +122,24 @@ def _weights(
         raise InputError(f"{column!r} cannot be both the weight and the label or the id. Name another column.")
     values = frame[column]
     weights = np.full(len(values), np.nan)
+    if values.dtype == pl.String:
+        values = values.str.strip_chars()
     if values.dtype.is_numeric() or values.dtype in (pl.String, pl.Boolean):
         weights = values.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong):
+        row = int(wrong[0])
+        got = "empty" if values.null_count() and values[row] is None else f"{str(values[row])[:40]!r}"
         raise InputError(
-            f"weights must be numbers of at least 0, but row {wrong[0] + 1} of column {column!r} is "
-            f"{values[int(wrong[0])]!r}. {len(wrong):,} of {len(values):,} rows are like this. Write a number in each."
+            f"weights must be numbers of at least 0 with a decimal point, but row {row + 1} of column {column!r} is "
+            f"{got}. {len(wrong):,} of {len(values):,} rows are like this."
         )
-    if not (weights[labelled].any() and weights[~labelled].any()):
-        raise InputError(f"column {column!r} is 0 for all labelled or for all unlabeled rows. Give some a weight.")
+    for marks, kind in ((labelled, "labelled"), (~labelled, "unlabeled")):
+        n_used = int((weights[marks] > 0).sum())
+        if n_used < min(WEIGHTED_ROWS, int(marks.sum())):
+            raise InputError(
+                f"at least {WEIGHTED_ROWS} {kind} rows need a weight above 0 in column {column!r}, got {n_used}."
+            )
     return np.asarray(weights, dtype=np.float64)
 
 
