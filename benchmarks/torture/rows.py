@@ -51,9 +51,9 @@ def write_rows(folder: Path, pipe: int, seed: int) -> None:
         die_in_write(rng)
     warnings.simplefilter("ignore", PulabWarning)  # torn lines
     with Claims(SPECS, folder) as claims:
-        while True:
-            for spec in claims.claim(rng.sample(SPECS, 2)):
-                tell(f"begun {spec.digest}\n".encode())
+        while next_runs := claims.left[:2]:  # the same ones as the other writers
+            for spec in claims.claim(next_runs) or claims.claim(rng.sample(claims.left[:8], 1)):
+                time.sleep(rng.uniform(0, 0.01))  # the training
                 claims.add(folder / "rows.jsonl", result(spec, rng))
                 tell(f"done {spec.digest}\n".encode())
 
@@ -73,8 +73,8 @@ def die_in_write(rng: random.Random) -> None:
 
 
 def result(spec: RunSpec, rng: random.Random) -> dict[str, Any]:
-    """A row as of a training, of 1 to 300 KB."""
-    loss = [rng.random() for _ in range(int(10 ** rng.uniform(2, 4.5)))]
+    """A row as of a training, of 1 to 80 KB."""
+    loss = [rng.random() for _ in range(int(10 ** rng.uniform(1, 4)))]
     errors = {"test_error": 1.0, "recovery_error": 2.0}
     return {**spec.as_row(), **errors, "settings": SETTINGS, "history": {"loss": loss}, "sigma_history": {}}
 
@@ -89,7 +89,7 @@ def torture(folder: Path, kills: int, writers: int, seed: int) -> Counter[str]:
     while counts["kills"] < kills or children:
         while counts["kills"] + len(children) < kills and len(children) < writers:
             children.add(start(folder, pipe, rng.getrandbits(32)))
-        told += listen(inbox, rng.expovariate(1 / 0.05))
+        told += listen(inbox, rng.expovariate(1 / 0.06))
         for child in list(children):  # those that died inside a write
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
@@ -142,7 +142,7 @@ def check(folder: Path, told: list[str]) -> Counter[str]:
         rows_done=len(done),
         rows_stored=len(stored),
         lost=len(set(done) - readable),
-        doubled=sum(n - 1 for n in stored.values()) + len(done) - len(set(done)),
+        doubled=sum(n - 1 for n in stored.values()),
         torn_lines_left=sum(torn),
         torn_lines_repaired=told.count("mended"),
     )
