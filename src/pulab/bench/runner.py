@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import islice
@@ -87,8 +86,7 @@ def _outcomes(
                 while len(running) < jobs and (following := list(islice(waiting, jobs - len(running)))):
                     claimed = claim(following)
                     on_progress(len(following) - len(claimed))
-                    with _without_interrupts():
-                        running |= {pool.submit(run_fleet, [spec], device) for spec in claimed}
+                    running |= {pool.submit(run_fleet, [spec], device) for spec in claimed}
                 if not running:
                     return
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
@@ -105,19 +103,6 @@ def _outcomes(
             for worker in set(active_children()) - others:
                 worker.terminate()
             raise
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Put Ctrl-C off while processes are started. They inherit this, so that it never reaches them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Claims:
