@@ -1,12 +1,13 @@
 """The laboratory: what to run, running it, and the rows that come of it."""
 
 from pulab.bench.recipes import RECIPES
-from pulab.bench.runner import is_current, prepare, run, run_all
+from pulab.bench.runner import Claims, is_current, prepare, run, run_all
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row, append_row, committed_rows, read_rows, rows_of, shortened
 
 __all__ = [
     "RECIPES",
+    "Claims",
     "Row",
     "RunSpec",
     "append_row",

@@ -6,11 +6,13 @@ import platform
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import islice
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -22,15 +24,16 @@ from pulab import __version__
 from pulab._validation import check_choice
 from pulab.bench.features import FEATURES, encoded
 from pulab.bench.spec import RunSpec
-from pulab.bench.store import Row, rounded
+from pulab.bench.store import Row, RunLocks, append_row, rounded, rows_of
 from pulab.datasets import DATASETS, PUSample, Split, Trial
-from pulab.errors import InputError, TrainingError
+from pulab.errors import InputError, PulabWarning, TrainingError
 from pulab.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from pulab._torch import Settings
 
 OnProgress = Callable[[float], None]  # called with the number of further runs done, which may be a fraction
+Claim = Callable[[Sequence[RunSpec]], list[RunSpec]]  # called with runs to start, returns those to start here
 SMALL_AT_ONCE, LARGE_AT_ONCE = 120, 5  # runs in a fleet: as one batched network, or as networks side by side
 FLEET_BYTES = 4 * 2**30  # limit on the samples of a fleet, which a device holds twice
 
@@ -41,14 +44,16 @@ def run_all(
     device: str = "auto",
     jobs: int | None = None,
     on_progress: OnProgress = lambda runs: None,
+    claim: Claim = list,
 ) -> Iterator[Row]:
     """The rows of these runs, each as soon as it is done: one process per core, or fleets of runs on a GPU.
 
-    A training that fails does not stop the others. Its error is raised at the end.
+    A training that fails does not stop the others. Its error is raised at the end. Runs that ``claim`` leaves out when
+    they are about to start have no row.
     """
     specs = list(specs)
     failures = []
-    for outcome in _outcomes(specs, device, min(jobs or cpu_count(), len(specs)), on_progress):
+    for outcome in _outcomes(specs, device, min(jobs or cpu_count(), len(specs)), on_progress, claim):
         if isinstance(outcome, TrainingError):
             failures.append(outcome)
         else:
@@ -58,25 +63,37 @@ def run_all(
 
 
 def _outcomes(
-    specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress
+    specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress, claim: Claim
 ) -> Iterator[Row | TrainingError]:
     from pulab._torch import Settings
 
     prepare(specs, device)  # once, before the processes start: each would encode the texts
     if _is_cuda(device) or jobs <= 1:
         for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
-            yield from run_fleet(fleet, device, on_progress)
+            claimed = claim(fleet)
+            on_progress(len(fleet) - len(claimed))
+            if claimed:
+                yield from run_fleet(claimed, device, on_progress)
         return
+    waiting = iter(specs)
     _load.cache_clear()  # the processes load the data themselves
     context = get_context("spawn")  # a forked torch may hang
     others = set(active_children())  # processes of the caller
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(Settings.here(),)) as pool:
-        running = [pool.submit(run_fleet, [spec], device) for spec in specs]
+        running: set[Future[list[Row | TrainingError]]] = set()
         try:
-            for done in as_completed(running):
-                outcomes = done.result()
-                on_progress(1)
-                yield from outcomes
+            while True:
+                while len(running) < jobs and (following := list(islice(waiting, jobs - len(running)))):
+                    claimed = claim(following)
+                    on_progress(len(following) - len(claimed))
+                    running |= {pool.submit(run_fleet, [spec], device) for spec in claimed}
+                if not running:
+                    return
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for done in ended:
+                    outcomes = done.result()
+                    on_progress(1)
+                    yield from outcomes
         except BrokenProcessPool as error:
             raise InputError(
                 "the training processes ended early. In a script, call run_all below `if __name__ == '__main__':`. "
@@ -86,6 +103,64 @@ def _outcomes(
             for worker in set(active_children()) - others:
                 worker.terminate()
             raise
+
+
+class Claims:
+    """Shares the runs of a folder among the processes that work on it: each run is started by one of them."""
+
+    def __init__(self, specs: Iterable[RunSpec], folder: Path) -> None:
+        self._specs, self._folder = {spec.digest: spec for spec in specs}, folder
+        self._begun: set[str] = set()
+        self.done: set[str] = set()
+        self._read()
+        self._locks = RunLocks(folder)
+
+    def __enter__(self) -> "Claims":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._locks.close()
+
+    @property
+    def left(self) -> list[RunSpec]:
+        """The runs that had no row when rows were last read, and that were not begun here."""
+        return [spec for digest, spec in self._specs.items() if digest not in self.done | self._begun]
+
+    def claim(self, specs: Sequence[RunSpec]) -> list[RunSpec]:
+        """Those of these runs that no process has begun. They are this process's until :meth:`add` or its end."""
+        locked = [spec for spec in specs if spec.digest not in self.done and self._locks.take(spec.digest)]
+        if locked:  # a row is written before its lock is released, so it is seen here
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", PulabWarning)  # said when the rows were first read
+                self._read()
+        for spec in locked:
+            if spec.digest in self.done:
+                self._locks.release(spec.digest)
+        claimed = [spec for spec in locked if spec.digest not in self.done]
+        self._begun |= {spec.digest for spec in claimed}
+        return claimed
+
+    def add(self, path: Path, row: Row) -> None:
+        """Store the row of a claimed run."""
+        append_row(path, row)
+        self.done.add(row["spec"])
+        self._locks.release(row["spec"])
+
+    def take_over(self, on_wait: Callable[[int], None], pause: float = 1.0) -> list[RunSpec]:
+        """Wait until the other processes have done their runs. Return the runs of one that ended before."""
+        if claimed := self.claim(self.left):
+            return claimed
+        if self.left:
+            on_wait(len(self.left))
+        while self.left:
+            time.sleep(pause)
+            if claimed := self.claim(self.left):
+                return claimed
+        return []
+
+    def _read(self) -> None:
+        new = (row for row in rows_of(self._specs.values(), self._folder) if row["spec"] not in self.done)
+        self.done |= {row["spec"] for row in new if is_current(self._specs[row["spec"]], row)}
 
 
 def prepare(specs: Iterable[RunSpec], device: str = "auto") -> None:

@@ -1,14 +1,18 @@
 """Result rows: one JSON object per line, written as soon as its run is done."""
 
+import errno
 import json
 import os
+import stat
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pulab.bench.spec import RunSpec
-from pulab.errors import warn
+from pulab.errors import InputError, warn
 from pulab.methods import METHODS
 
 Row = dict[str, Any]
@@ -25,17 +29,144 @@ ADDED = {"augment": None, "lr_schedule": "constant", "lr_warmup": 0.0, "optimize
 
 
 def append_row(path: Path, row: Row) -> None:
-    """Add a row and flush it to the disk. A line torn by a crash is ended first, so that no row is joined to it."""
+    """Add a row, and return when the disk has it. Any number of processes may add rows to one file.
+
+    A line torn by a crash is removed first, or ended if it is a whole row. A row that cannot be written leaves nothing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     stored = {name: value for name, value in row.items() if name != "label_histogram"}  # large, and for pages only
-    line = json.dumps(rounded(stored), separators=(",", ":"), allow_nan=False) + "\n"
-    with path.open("a+b") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else "\n" + line
-        file.write(line.encode())  # append mode: written at the end, wherever the file was read
-        file.flush()
-        os.fsync(file.fileno())
+    line = (json.dumps(rounded(stored), separators=(",", ":"), allow_nan=False) + "\n").encode()
+    file = open_own(path)
+    try:
+        locked = _lock_file(file)
+        end = _mend(file, may_cut=locked)
+        size = os.fstat(file).st_size
+        try:
+            _write(file, end + line)
+            os.fsync(file)
+        except OSError as error:
+            if locked:  # else it may be the row of another process that is cut off
+                os.ftruncate(file, size)
+            raise InputError(
+                f"{path} must take a further row, got: {error.strerror}. All earlier rows stay. "
+                "Make room or pass another folder, and run again."
+            ) from error
+        if size == 0:
+            _sync_folder(path.parent)
+    finally:
+        os.close(file)  # which ends the lock
+
+
+def open_own(path: Path) -> int:
+    """Open a file of the store, made if need be. A link, a folder or a device is refused: the rows must lie here."""
+    some_systems = ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")  # not all of them exist everywhere
+    flags = sum(getattr(os, name, 0) for name in some_systems)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | flags, 0o666)
+    except OSError as error:
+        why = "a link" if path.is_symlink() else error.strerror
+        raise InputError(f"{path} must be a file that can be written to, got: {why}. Pass another folder.") from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise InputError(f"{path} must be a file that can be written to, got: a device. Pass another folder.")
+    return file
+
+
+def _lock_file(file: int) -> bool:
+    """Wait until no other process writes. False where the folder has no locks: a row is still one write."""
+    try:
+        _flock(file)
+    except OSError:
+        return False
+    return True
+
+
+def _mend(file: int, may_cut: bool) -> bytes:
+    """Remove what follows the last end of a line. If that is a whole row, return the end that it lacks."""
+    size = place = os.fstat(file).st_size
+    tail = b""
+    while place and b"\n" not in tail:
+        place = os.lseek(file, max(0, place - 2**16), os.SEEK_SET)
+        tail = os.read(file, min(size - place - len(tail), 2**16)) + tail
+    tail = tail.rpartition(b"\n")[2]
+    if not tail:
+        return b""
+    if _row_of(tail) is not None or not may_cut:
+        return b"\n"
+    os.ftruncate(file, size - len(tail))
+    return b""
+
+
+def _write(file: int, data: bytes) -> None:
+    """Write all of it: in one call, except where the disk takes less at a time."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a new file's name to the disk. Some systems cannot."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+if sys.platform == "win32":
+
+    def _flock(file: int) -> None:
+        raise OSError(errno.ENOTSUP, "Windows")
+
+    def _lock_byte(file: int, place: int, free: bool = False) -> None:
+        raise OSError(errno.ENOTSUP, "Windows")
+
+else:
+    import fcntl
+
+    def _flock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX)  # excludes threads of this process, too
+
+    def _lock_byte(file: int, place: int, free: bool = False) -> None:
+        fcntl.lockf(file, fcntl.LOCK_UN if free else fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+
+
+class RunLocks:
+    """The runs that this process works on. No other process can lock them, on any machine that shares the folder.
+
+    A lock lies on one byte of the empty file ``.claims``, at the place that the run's digest names. The system ends it
+    with the process, however that ends, so a killed process leaves no lock. The locks of one process do not exclude
+    each other: it opens a folder once at a time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = open_own(folder / ".claims")
+        self.available = True
+
+    def take(self, digest: str) -> bool:
+        """Lock a run. False if another process has it."""
+        try:
+            _lock_byte(self._file, _place(digest))
+        except (BlockingIOError, PermissionError):  # POSIX allows both
+            return False
+        except OSError as error:
+            if self.available:
+                warn(f"the folder of the rows has no locks ({error.strerror}). Let one command at a time work on it.")
+            self.available = False
+        return True
+
+    def release(self, digest: str) -> None:
+        """Give a run back."""
+        if self.available:
+            _lock_byte(self._file, _place(digest), free=True)
+
+    def close(self) -> None:
+        """Give all runs back."""
+        os.close(self._file)
+
+
+def _place(digest: str) -> int:
+    return int(digest[:15], 16)  # below 2**60: places of files are signed 64-bit numbers
 
 
 def shortened(row: Row, drawn: bool) -> Row:
@@ -65,15 +196,20 @@ def _numbered(path: Path) -> Iterator[tuple[int, Row]]:
     for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            yield number, row
-        else:
+        row = _row_of(line)
+        if row is None:
             torn.append(number)
+        else:
+            yield number, row
     _warn_of(path, torn, "is no row")
+
+
+def _row_of(line: str | bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _warn_of(path: Path, numbers: list[int], why: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from rich.cells import cell_len
@@ -119,6 +120,14 @@ def check_file(path: Path) -> None:
     """Refuse a path that no file can be written to, before any work is done."""
     if not path.parent.is_dir() or path.is_dir():
         raise InputError(f"--out must be a file in a folder that exists, got {path}.")
+    if path.exists() and not path.is_file():  # a pipe or a device
+        return
+    target = path.resolve()
+    try:
+        with NamedTemporaryFile(dir=target.parent, prefix=f"{target.name}."):  # about as long as the name while writing
+            pass
+    except OSError as error:
+        raise InputError(f"--out must be a file that can be written, got {path} ({error.strerror}).") from error
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -21,6 +21,7 @@ from pulab.errors import InputError
 
 if TYPE_CHECKING:
     from pulab.bench import Row, RunSpec
+    from pulab.bench.runner import Claim
 
 app = typer.Typer(
     name="pulab",
@@ -177,10 +178,14 @@ def bench_run(
     out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
     deterministic: Annotated[bool, typer.Option("--deterministic", help="The same bits every time; slower.")] = False,
 ) -> None:
-    """Run a recipe. Finished runs are skipped, so a killed command can be started again."""
+    """Run a recipe. Finished runs are skipped, so a killed command can be started again.
+
+    Several commands may work on one folder: each run is done by one of them.
+    """
     from pulab._torch import be_deterministic, resolve_device
-    from pulab.bench import append_row, is_current, rows_of, shortened
+    from pulab.bench import Claims, shortened
     from pulab.bench.paper import ENCODER, figure_2
+    from pulab.bench.store import open_own
 
     resolve_device(device)
     specs = _specs(recipe, datasets, methods, trials, features)
@@ -190,19 +195,20 @@ def bench_run(
             raise InputError(f"--out must be a folder, got the file {out}.")
         out.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=out).close()
-        if rows.exists() or rows.is_symlink():
-            rows.open("a").close()
     except OSError as error:
         raise InputError(f"--out must be a folder that can be written to, got {out} ({error.strerror}).") from error
-    by_digest = {spec.digest: spec for spec in specs}
-    done = {row["spec"] for row in rows_of(specs, out) if is_current(by_digest[row["spec"]], row)}
-    left = [spec for spec in specs if spec.digest not in done]
-    if done:
-        console.err.print(f"{len(done)} of {len(specs)} runs are already done")
-    if deterministic:
-        be_deterministic()
+    if rows.exists() or rows.is_symlink():
+        os.close(open_own(rows))
     drawn = {spec.digest for spec in figure_2(trials, features or ENCODER)}
-    _run(left, device, lambda row: append_row(rows, shortened(row, drawn=row["spec"] in drawn)))
+    with Claims(specs, out) as claims:
+        if claims.done:
+            console.err.print(f"{len(claims.done)} of {len(specs)} runs are already done")
+        if deterministic:
+            be_deterministic()
+        left = claims.left
+        while left:
+            _run(left, device, lambda row: claims.add(rows, shortened(row, row["spec"] in drawn)), claims.claim)
+            left = claims.take_over(lambda n: console.note(f"waiting for {n} runs that other commands work on"))
     same = _options(datasets=datasets, methods=methods, trials=trials, features=features, rows=out)
     console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe}{same}")
 
@@ -300,13 +306,18 @@ def _specs(
     return specs
 
 
-def _run(specs: "list[RunSpec]", device: str, keep: "Callable[[Row], None]" = lambda row: None) -> "list[Row]":
+def _run(
+    specs: "list[RunSpec]",
+    device: str,
+    keep: "Callable[[Row], None]" = lambda row: None,
+    claim: "Claim" = list,
+) -> "list[Row]":
     from pulab.bench import prepare, run_all
 
     prepare(specs, device)
     rows = []
     with console.progress("training", len(specs)) as advance:
-        for row in run_all(specs, device=device, on_progress=advance):
+        for row in run_all(specs, device=device, on_progress=advance, claim=claim):
             keep(row)
             rows.append(row)
     return rows
