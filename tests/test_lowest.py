@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 FIRST_SAFE = {
     "skops": "0.13",  # CVE-2025-54412, -54413 and -54886: loading runs code
     "transformers": "5.3",  # CVE-2026-4372: a model's configuration runs code
-    "lightgbm": "4.6",  # CVE-2024-43598: runs code from the network
+    "lightgbm": "4.6",  # CVE-2024-43598: distributed training runs code of others
     "jinja2": "3.1.6",  # CVE-2024-22195, -34064 and CVE-2025-27516: pages and sandbox
     "requests": "2.32.4",  # CVE-2024-35195, -47081: certificates and passwords
     "pyarrow": "14.0.1",  # CVE-2023-47248: reading a table runs code

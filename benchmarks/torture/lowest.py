@@ -16,8 +16,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROWS = Path(os.environ.get("BENCHMARK_ROWS", ROOT / "results" / "reliability"))
-# What the libraries below pulab do for it: files, tables, models, reports, the commands, one fit of every method.
-TESTS = ("tests/datasets", "tests/test_persistence.py", "tests/tables", "tests/report", "tests/cli", "tests/text")
+# What other libraries do for pulab: downloads, models, tables, the commands, pages, texts.
+TESTS = (
+    "tests/datasets",
+    "tests/test_persistence.py",
+    "tests/tables/test_frame.py",
+    "tests/tables/test_files.py",
+    "tests/cli",
+    "tests/report",
+    "tests/text",
+)
 
 
 def lowest(kept: set[str]) -> list[str]:
@@ -41,10 +49,11 @@ def main() -> None:
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *versions], check=True)
+    for wanted in (versions, ["--no-deps", "--editable", str(ROOT)]):
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
     # Old libraries warn about each other, so a warning is no fault here.
     tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", "--durations=0", *TESTS]
-    settings = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    settings = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(tests, cwd=ROOT, env=settings, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout)
     counts = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)", done.stdout[-200:])}
