@@ -2,14 +2,15 @@
 
 import gzip
 import hashlib
-import http.server
 import io
 import os
 import pickle
+import re
 import shutil
+import sys
 import tarfile
-import threading
-from collections.abc import Iterator
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,19 @@ from pulab.errors import DataFormatError, DataNotFoundError
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """An empty $PULAB_DATA, an empty cache, and addresses where nothing can be downloaded."""
+    """An empty $PULAB_DATA, an empty cache, no known checksums, and addresses where nothing can be downloaded."""
     data, cache = tmp_path / "data", tmp_path / "cache"
     data.mkdir()
     monkeypatch.setenv("PULAB_DATA", str(data))
     monkeypatch.setattr(fetching, "cache_folder", lambda: cache)
-    monkeypatch.setattr(image, "MNIST_URL", "http://127.0.0.1:9/")
-    nowhere = fetching.Source("cifar-10-binary.tar.gz", "http://127.0.0.1:9/c", "md5:0")
-    monkeypatch.setattr(image, "CIFAR_BINARY", nowhere)
-    monkeypatch.setattr(text, "NEWS_ARCHIVE", fetching.Source("20news-bydate.tar.gz", "http://127.0.0.1:9/n", "md5:0"))
+    monkeypatch.setattr(image, "MNIST_URL", "https://127.0.0.1:9/")
+    monkeypatch.setattr(image, "MNIST", dict.fromkeys(image.MNIST))
+    for module, name in ((image, "CIFAR_BINARY"), (image, "CIFAR_PYTHON"), (text, "NEWS_ARCHIVE")):
+        published = getattr(module, name)
+        monkeypatch.setattr(module, name, fetching.Source(published.path, "https://127.0.0.1:9/", None))
     monkeypatch.setattr(text, "NEWS_COUNTS", {"train": 3, "test": 2})
-    monkeypatch.setattr(tabular, "UCI_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(tabular, "UCI_URL", "https://127.0.0.1:9/")
+    monkeypatch.setattr(tabular, "UCI", {name: (folder, None) for name, (folder, _) in tabular.UCI.items()})
     monkeypatch.setattr(tabular, "UCI_ROWS", {name: content.count("\n") for name, content in UCI_FILES.items()})
     return data, cache
 
@@ -96,14 +99,18 @@ def test_absent_and_offline_is_one_error_that_says_what_to_do(folders: tuple[Pat
     assert not list(cache.rglob("*.gz"))
 
 
-@pytest.mark.parametrize("damage", ["torn", "not gzip", "wrong sizes"])
+@pytest.mark.parametrize("damage", ["torn", "not gzip", "wrong sizes", "longer"])
 def test_damaged_mnist_is_refused(folders: tuple[Path, Path], damage: str) -> None:
     write_mnist(folders[0] / "mnist")
     path = folders[0] / "mnist" / "train-labels-idx1-ubyte.gz"
     whole = path.read_bytes()
-    path.write_bytes(
-        {"torn": whole[:-9], "not gzip": b"hello", "wrong sizes": gzip.compress(b"\0\0\x08\x01\0\0")}[damage]
-    )
+    damaged = {
+        "torn": whole[:-9],
+        "not gzip": b"hello",
+        "wrong sizes": gzip.compress(b"\0\0\x08\x01\0\0"),
+        "longer": gzip.compress(gzip.decompress(whole) + b"\0"),
+    }
+    path.write_bytes(damaged[damage])
     with pytest.raises(DataFormatError, match=r"train-labels-idx1-ubyte.gz .* download it again"):
         load_mnist()
 
@@ -123,9 +130,9 @@ def write_cifar(folder: Path, kind: str) -> None:
         if "bin" in kind:
             contents[f"{name}.bin"] = np.concatenate([labels[:, None], pixels], axis=1).tobytes()
         else:
-            contents[name] = pickle.dumps(
-                {b"data": pixels, b"labels": labels.tolist(), b"batch_label": b"x"}, protocol=2
-            )
+            # Like the published files, which Python 2 wrote: numpy was not rearranged yet.
+            raw = pickle.dumps({b"data": pixels, b"labels": labels.tolist(), b"batch_label": b"x"}, protocol=3)
+            contents[name] = raw.replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
     if kind in ("cifar-10-batches-bin", "cifar-10-batches-py"):
         (folder / kind).mkdir()
         for name, content in contents.items():
@@ -151,92 +158,164 @@ def test_every_version_of_cifar10_reads_the_same(folders: tuple[Path, Path], kin
     assert split.X_train.dtype == np.float32
 
 
-def test_a_data_file_cannot_run_code(folders: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize(
+    ("module", "name", "argument"),
+    [
+        ("os", "system", "touch owned"),
+        ("builtins", "eval", "open('owned', 'w')"),
+        ("numpy.f2py.__main__", "main", ""),  # the import alone ran it
+        ("numpy.f2py.capi_maps", "load_f2cmap_file", "owned"),
+        ("numpy", "load", "owned"),
+        ("numpy.core.multiarray", "fromfile", "owned"),
+        ("numpy.planted", "ndarray", ""),
+        ("numpy.core.multiarray", "_reconstruct.__globals__", ""),
+        ("_codecs", "encode", "owned"),
+    ],
+)
+def test_a_data_file_cannot_run_code(
+    folders: tuple[Path, Path], module: str, name: str, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folders[0])
+    (folders[0] / "planted.py").write_text("open('owned', 'w')")
+    monkeypatch.setattr("numpy.__path__", [*np.__path__, str(folders[0])])
+    attack = b"\x80\x04" + b"".join(  # STACK_GLOBAL takes names with dots, GLOBAL does not
+        b"\x8c" + bytes([len(word)]) + word.encode() for word in (module, name)
+    )
+    attack += b"\x93\x8c" + bytes([len(argument)]) + argument.encode() + b"\x85R."
+    before = set(sys.modules)
+    write_cifar(folders[0], "cifar-10-batches-py")
+    (folders[0] / "cifar-10-batches-py" / "data_batch_1").write_bytes(attack)
+    with pytest.raises(DataFormatError, match=rf"{re.escape(f'{module}.{name}')} has no place in a data file"):
+        load_cifar10()
+    assert not (folders[0] / "owned").exists()
+    assert not {loaded for loaded in set(sys.modules) - before if loaded.startswith("numpy")}
+
+
+def test_scikit_learns_pickled_cache_is_not_read(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     class Attack:
         def __reduce__(self) -> tuple[object, tuple[str]]:
             return os.mkdir, (str(folders[0] / "owned"),)
 
-    write_cifar(folders[0], "cifar-10-batches-py")
-    (folders[0] / "cifar-10-batches-py" / "data_batch_1").write_bytes(pickle.dumps(Attack()))
-    with pytest.raises(DataFormatError, match="no place in a data file"):
-        load_cifar10()
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(folders[0]))
+    for folder in (*folders, folders[0] / "20news-bydate"):
+        folder.mkdir(exist_ok=True)
+        for name in ("20news-bydate_py3.pkz", "20news-bydate.pkz"):
+            (folder / name).write_bytes(zlib.compress(pickle.dumps(Attack())))
+    with pytest.raises(DataFormatError, match="must hold"):
+        load_20news()
     assert not (folders[0] / "owned").exists()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """A web server on this machine with one file."""
-    (tmp_path / "web").mkdir()
-    (tmp_path / "web" / "file.bin").write_bytes(b"content")
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args: object) -> None:
-            super().__init__(*args, directory=str(tmp_path / "web"))
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}/file.bin"
-        running.shutdown()
-        thread.join()
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raw: raw.replace(b"u1", b"u2"),
+        lambda raw: raw.replace(b"\x89B", b"\x88B"),  # stored by columns
+        lambda raw: raw[:-9],
+        lambda raw: pickle.dumps({b"data": 1, b"labels": [1]}),
+        lambda raw: pickle.dumps([1]),
+    ],
+)
+def test_pickles_of_another_shape_are_refused(folders: tuple[Path, Path], change: Any) -> None:
+    write_cifar(folders[0], "cifar-10-batches-py")
+    path = folders[0] / "cifar-10-batches-py" / "data_batch_2"
+    assert change(path.read_bytes()) != path.read_bytes()
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(DataFormatError, match=r"cifar-10-batches-py cannot be read .* download it again"):
+        load_cifar10()
 
 
-def test_download_checks_and_caches(folders: tuple[Path, Path], server: str) -> None:
-    _, cache = folders
-    right = fetching.Source("some/file.bin", server, "md5:" + hashlib.md5(b"content").hexdigest())
-    path = fetching.fetch(right)
-    assert path == cache / "some" / "file.bin"
-    assert path.read_bytes() == b"content"
-    assert (
-        fetching.fetch(fetching.Source("some/file.bin", "http://127.0.0.1:9/", right.checksum)) == path
-    )  # no second download
-
-
-def test_download_with_a_wrong_checksum_leaves_nothing(folders: tuple[Path, Path], server: str) -> None:
-    with pytest.raises(DataNotFoundError, match="does not match"):
-        fetching.fetch(fetching.Source("some/file.bin", server, "md5:" + "0" * 32))
-    assert not list(folders[1].rglob("file.bin"))
-
-
-def test_a_download_without_a_known_checksum_must_not_change(
-    folders: tuple[Path, Path], server: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = fetching.Source("some/file.bin", server, None)
-    path = fetching.fetch(source)
-    assert capsys.readouterr() == ("", "")
-    note = path.with_name("file.bin.sha256")
-    assert note.read_text() == f"{hashlib.sha256(b'content').hexdigest()}  file.bin\n"
-    assert fetching.fetch(source) == path
-    path.write_bytes(b"another")
-    with pytest.raises(DataFormatError, match=r"has changed since it was downloaded\. Delete it and file\.bin\.sha256"):
-        fetching.fetch(source)
-    path.unlink()
-    assert fetching.fetch(source).read_bytes() == b"content"
-
-
-def test_a_download_that_ends_early_leaves_nothing(
-    folders: tuple[Path, Path], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("http.server.os.fstat", lambda _: os.stat_result((0, 0, 0, 0, 0, 0, 10**6, 0, 0, 0)))
+def test_files_that_are_there_already_are_checked(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the cache and in $PULAB_DATA, at every load; and a file is read again when it has changed."""
+    write_mnist(folders[1] / "mnist")
+    files = {name: folders[1] / "mnist" / name for name in image.MNIST}
+    known = {name: f"md5:{hashlib.md5(path.read_bytes()).hexdigest()}" for name, path in files.items()}
+    monkeypatch.setattr(image, "MNIST", known)
+    load_mnist()
+    labels = files["t10k-labels-idx1-ubyte.gz"]
+    other = bytearray(labels.read_bytes())
+    other[4] ^= 1  # the time inside a gzip file: what is unpacked is the same
+    labels.write_bytes(other)
     with pytest.raises(
-        DataNotFoundError,
-        match=r"could not be downloaded from .* \((the connection broke off|only 7 of .* came)\)\. Put the file",
+        DataFormatError, match=r"t10k-labels-idx1-ubyte\.gz is not the published file: its md5 is"
+    ) as no:
+        load_mnist()
+    assert str(no.value).endswith("Delete it to download it again.")
+    for load, name, source in (
+        (load_cifar10, "cifar-10-binary.tar.gz", (image, "CIFAR_BINARY")),
+        (load_cifar10, "cifar-10-python.tar.gz", (image, "CIFAR_PYTHON")),
+        (load_20news, "20news-bydate.tar.gz", (text, "NEWS_ARCHIVE")),
     ):
-        fetching.fetch(fetching.Source("some/file.bin", server, None))
-    assert not list(folders[1].rglob("file.bin*"))
+        monkeypatch.setattr(*source, fetching.Source(name, "https://127.0.0.1:9/", "md5:0"))
+        (folders[0] / name).write_bytes(b"not this")
+        with pytest.raises(DataFormatError, match=rf"{name} is not the published file"):
+            load()
+        (folders[0] / name).unlink()
 
 
-def test_of_several_files_one_error_names_all_that_are_missing(folders: tuple[Path, Path]) -> None:
-    sources = [fetching.Source(f"some/{name}", f"http://127.0.0.1:9/{name}", None) for name in ("a", "b", "c")]
-    (folders[0] / "some").mkdir()
-    (folders[0] / "some" / "b").touch()
-    with pytest.raises(
-        DataNotFoundError, match=r"^a and c are not on .* Put the files .* that holds some/a and some/c\.$"
-    ):
-        fetching.fetch_all(sources)
+def bomb(path: Path, member: str, size: int) -> None:
+    """A tar archive of zeros, packed a thousandfold."""
+    with tarfile.open(path, "w:gz", compresslevel=1) as tar:
+        item = tarfile.TarInfo(member)
+        item.size = size
+        tar.addfile(item, io.BytesIO(bytes(size)))
+
+
+def long_name(path: Path, size: int) -> None:
+    """A tar archive whose member has a name of so many bytes. tarfile reads names before it shows a member."""
+    item = tarfile.TarInfo("././@LongLink")
+    item.type, item.size = tarfile.GNUTYPE_LONGNAME, size
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(item.tobuf(tarfile.GNU_FORMAT) + bytes(size))
+
+
+@pytest.mark.parametrize("kind", ["gzip", "wanted member", "unwanted member", "name", "file in a folder"])
+def test_bombs_are_refused_in_little_memory(
+    folders: tuple[Path, Path], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, size = folders[0], 150 * 2**20
+    monkeypatch.setattr(image, "CIFAR_MOST_BYTES", 10**6)
+    load, reason = load_cifar10, "it holds more bytes than the published data"
+    archive = data / "cifar-10-binary.tar.gz"
+    if kind == "gzip":
+        write_mnist(data / "mnist")
+        header = b"\0\0\x08\x03" + np.array([size // 784, 28, 28], dtype=">u4").tobytes()
+        with gzip.open(data / "mnist" / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as file:
+            file.write(header + bytes(size))
+        load, reason = load_mnist, "are more than MNIST's"
+    elif kind == "file in a folder":
+        (data / "cifar-10-batches-bin").mkdir()
+        with (data / "cifar-10-batches-bin" / "data_batch_1.bin").open("wb") as file:
+            file.truncate(size)  # takes no room on the disk
+    elif kind == "name":
+        long_name(archive, size)
+    else:
+        bomb(archive, "data_batch_1.bin" if kind == "wanted member" else "other", size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataFormatError, match=reason) as caught:
+            load()
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+
+
+def test_sparse_members_and_links_are_not_read(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(bytes(3073))
+    with tarfile.open(folders[0] / "cifar-10-binary.tar.gz", "w:gz") as tar:
+        for name in (*image.CIFAR_TRAIN, "test_batch"):
+            item = tarfile.TarInfo(f"{name}.bin")
+            item.type, item.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
+            tar.addfile(item)
+    with pytest.raises(DataFormatError, match="no data_batch_1, "):
+        load_cifar10()
+    with tarfile.open(folders[0] / "cifar-10-binary.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        item = tarfile.TarInfo("data_batch_1.bin")
+        item.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": "3073", "GNU.sparse.name": item.name}
+        tar.addfile(item)
+    with pytest.raises(DataFormatError, match="it holds more bytes"):
+        load_cifar10()
 
 
 def test_labels_above_nine_are_refused(folders: tuple[Path, Path]) -> None:

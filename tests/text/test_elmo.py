@@ -201,7 +201,7 @@ def test_without_the_original_weights_the_error_says_where_to_put_them(
     monkeypatch.setenv("PULAB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name, source in ORIGINAL.items():
-        monkeypatch.setitem(ORIGINAL, name, type(source)(source.path, "http://127.0.0.1:9/" + name, None))
+        monkeypatch.setitem(ORIGINAL, name, type(source)(source.path, "https://127.0.0.1:9/" + name, None))
     with pytest.raises(
         DataNotFoundError, match=r"looked in .*data/elmo, .*\(no connection\)\. Put the files"
     ) as caught:

@@ -1,19 +1,16 @@
 """Data files: found in $PULAB_DATA or in the user's cache, else downloaded and checked."""
 
+import gzip
 import hashlib
-import logging
 import os
-import sys
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from pulab.errors import DataFormatError, DataNotFoundError
-
-TIMEOUT = 30  # seconds without an answer
+from pulab.datasets._download import download_file, note_of, reason, remove_leftovers
+from pulab.errors import DataFormatError, DataNotFoundError, warn
 
 
 @dataclass(frozen=True)
@@ -46,13 +43,13 @@ def find(paths: Sequence[str]) -> Path | None:
 
 
 def fetch(source: Source) -> Path:
-    """The path of the file. A missing file is downloaded to the cache and checked."""
+    """The path of the file. A missing file is downloaded to the cache. Every file is checked, the user's own too."""
     return fetch_all([source])[0]
 
 
 def fetch_all(sources: Sequence[Source]) -> list[Path]:
     """The paths of the files, as from :func:`fetch`. One error names all files that are missing."""
-    return [_unchanged(find([source.path]) or download(source, needed=sources)) for source in sources]
+    return [checked(find([source.path]) or download(source, needed=sources), source) for source in sources]
 
 
 def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source] = ()) -> Path:
@@ -60,19 +57,11 @@ def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source
 
     The error names ``places``, the paths that were searched, and ``needed``, the files that belong together.
     """
-    import pooch
-
     target = cache_folder() / source.path
-    log = pooch.get_logger()
-    level = log.level
-    log.setLevel(logging.WARNING)
     try:
-        pooch.retrieve(
-            source.url, known_hash=source.checksum, path=target.parent, fname=target.name, downloader=_download
-        )
-        if source.checksum is None:
-            _note(target).write_text(f"{digest_of_file(target)}  {target.name}\n", encoding="utf-8")
-    except Exception as error:  # pooch lets through whatever requests, the disk or the checksum raise
+        remove_leftovers(cache_folder())
+        download_file(source.url, target, source.checksum)
+    except Exception as error:  # requests, urllib3 or the disk may raise anything
         lacking = [item.path for item in needed if find([item.path]) is None] or [source.path]
         names, paths = (" and ".join(items) for items in ([Path(path).name for path in lacking], lacking))
         searched = places or sorted({str(Path(path).parent) for path in lacking})
@@ -80,103 +69,93 @@ def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source
         are, files = ("is", "the file") if len(lacking) == 1 else ("are", "the files")
         raise DataNotFoundError(
             f"{names} {are} not on this machine (looked {'for' if places else 'in'} {where}) and could not be "
-            f"downloaded from {source.url} ({_reason(error)}). Put {files} at one of these places, or set PULAB_DATA "
+            f"downloaded from {source.url} ({reason(error)}). Put {files} at one of these places, or set PULAB_DATA "
             f"to a folder that holds {paths}."
         ) from error
-    finally:
-        log.setLevel(level)
+    if source.checksum is None:
+        warn(
+            f"no checksum of {target.name} is known: only HTTPS vouches for it. The checksum of what came is kept in "
+            f"{note_of(target).name}, and a later change is refused."
+        )
     return target
 
 
-def digest_of_file(path: Path) -> str:
-    """The checksum of a file. The file is read again only when it has changed."""
-    facts = path.stat()
-    return _digest_of_file(path, facts.st_mtime_ns, facts.st_size)
+def checked(path: Path, source: Source) -> Path:
+    """The same path. A file with another checksum than the known one, or than at its download, is refused.
 
-
-@lru_cache(maxsize=64)
-def _digest_of_file(path: Path, changed: int, size: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def contents(place: Path) -> Iterator[tuple[Path, bytes]]:
-    """Paths and contents of the files in a folder or in a tar archive."""
-    if place.is_dir():
-        yield from ((path, path.read_bytes()) for path in place.rglob("*") if path.is_file())
-        return
-    with tarfile.open(place) as tar:
-        for item in tar:
-            file = tar.extractfile(item) if item.isfile() else None
-            if file is not None:
-                yield Path(item.name), file.read()
-
-
-def _note(path: Path) -> Path:
-    """The file that keeps the checksum of a download that has no published one, as ``sha256sum`` writes it."""
-    return path.with_name(f"{path.name}.sha256")
-
-
-def _unchanged(path: Path) -> Path:
-    """The same path. A file that has changed since its download is refused."""
-    note = _note(path)
-    if note.is_file() and note.read_text(encoding="utf-8", errors="replace").split()[:1] != [digest_of_file(path)]:
+    A file is read once per process, and again when its size, time or number on the disk has changed.
+    """
+    if not path.is_file():
+        raise DataFormatError(f"{path} must be a file. Delete it to download it again.")
+    note = note_of(path)
+    if source.checksum is not None:
+        algorithm, _, known = source.checksum.partition(":")
+        if (got := _digest(path, algorithm)) != known:
+            raise DataFormatError(
+                f"{path} is not the published file: its {algorithm} is {got}, not {known}. Delete it to download it "
+                "again."
+            )
+    elif note.is_file() and note.read_text(encoding="utf-8", errors="replace").split()[:1] != [digest_of_file(path)]:
         raise DataFormatError(
             f"{path} has changed since it was downloaded. Delete it and {note.name} to download it again."
         )
     return path
 
 
-class _Meter:
-    """A progress bar for pooch on a terminal. It also keeps the announced length of the file."""
-
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.total = 0  # pooch sets it to the Content-Length
-        self._bars = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-        self._bar = self._bars.add_task(name, total=None)
-        self._bars.start()
-
-    def update(self, n: int) -> None:
-        self._bars.update(self._bar, advance=n, total=self.total or None)
-
-    def reset(self) -> None:
-        """Do nothing. pooch calls this at the end only."""
-
-    def close(self) -> None:
-        self._bars.stop()
+def digest_of_file(path: Path) -> str:
+    """The checksum of a file. The file is read again only when it has changed."""
+    return _digest(path, "sha256")
 
 
-def _download(url: str, output_file: str, pooch_object: Any) -> None:
-    """Download by pooch, and refuse a file that ends early."""
-    import pooch
-
-    meter = _Meter(url.rpartition("/")[2])
-    plain = {"Accept-Encoding": "identity"}  # otherwise the length is that of the compressed file
-    try:
-        pooch.HTTPDownloader(progressbar=meter, chunk_size=2**18, timeout=TIMEOUT, headers=plain)(
-            url, output_file, pooch_object
-        )
-    finally:
-        meter.close()
-    if (size := Path(output_file).stat().st_size) < meter.total:
-        raise EOFError(f"only {size:,} of {meter.total:,} bytes came")
+def _digest(path: Path, algorithm: str) -> str:
+    facts = path.stat()
+    return _digest_of_file(path, algorithm, facts.st_mtime_ns, facts.st_size, facts.st_ino)
 
 
-def _reason(error: Exception) -> str:
-    """The reason in a few words."""
-    from requests import exceptions
+@lru_cache(maxsize=64)
+def _digest_of_file(path: Path, algorithm: str, changed: int, size: int, number: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
-    if type(error) is ValueError:  # pooch's error for a wrong checksum
-        return "its checksum does not match"
-    if isinstance(error, exceptions.Timeout):
-        return f"no answer within {TIMEOUT} s"
-    if isinstance(error, exceptions.HTTPError):
-        return str(error).split(" for url")[0]
-    if isinstance(error, exceptions.ChunkedEncodingError):
-        return "the connection broke off"
-    if isinstance(error, exceptions.ConnectionError):
-        return "no connection"
-    return str(error) if isinstance(error, EOFError) else getattr(error, "strerror", None) or type(error).__name__
+
+def contents(place: Path, wanted: Callable[[Path], bool], most_bytes: int) -> Iterator[tuple[Path, bytes]]:
+    """Paths and contents of the wanted files in a folder or in a .tar.gz archive.
+
+    More than ``most_bytes`` in all is refused before it is read. Nothing is written to the disk, and links and devices
+    are passed over.
+    """
+    if place.is_dir():
+        for path in place.rglob("*"):
+            if wanted(path) and path.is_file():
+                size = path.stat().st_size
+                most_bytes -= size
+                if most_bytes < 0:
+                    raise tarfile.ReadError(_TOO_MUCH)
+                with path.open("rb") as file:
+                    yield path, file.read(size)
+        return
+    with _LimitedGzip(place) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        stream.left = most_bytes
+        for item in tar:
+            if item.size > most_bytes or item.issparse():  # a sparse member is larger than its bytes in the archive
+                raise tarfile.ReadError(_TOO_MUCH)
+            member = tar.extractfile(item) if item.isreg() and wanted(Path(item.name)) else None
+            if member is not None:
+                yield Path(item.name), member.read()
+
+
+_TOO_MUCH = "it holds more bytes than the published data"
+
+
+class _LimitedGzip(gzip.GzipFile):
+    """A gzip file that ends with an error after ``left`` unpacked bytes."""
+
+    left = 2**20  # until the limit is set: tarfile reads the first header at once
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes."""
+        content = super().read(size)
+        self.left -= len(content)
+        if self.left < 0:
+            raise tarfile.ReadError(_TOO_MUCH)
+        return content

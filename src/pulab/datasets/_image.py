@@ -2,17 +2,18 @@
 
 import gzip
 import io
+import math
 import pickle
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.datasets._fetch import Source, contents, download, fetch_all, find
+from pulab.datasets._fetch import Source, checked, contents, download, fetch_all, find
 from pulab.datasets._split import Split, positive_classes, shuffled_split
-from pulab.errors import DataFormatError
+from pulab.errors import DataFormatError, in_one_line
 
 Pixels = NDArray[np.uint8]
 
@@ -38,11 +39,12 @@ def load_digits(positive: Collection[int] = (0, 2, 4, 6, 8), images: bool = Fals
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+    "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
 }
+MNIST_MOST_BYTES = 60_000 * 28 * 28
 
 
 def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
@@ -50,7 +52,7 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 
     Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache. Missing files are downloaded.
     """
-    paths = fetch_all([Source(f"mnist/{name}", MNIST_URL + name, f"md5:{md5}") for name, md5 in MNIST.items()])
+    paths = fetch_all([Source(f"mnist/{name}", MNIST_URL + name, checksum) for name, checksum in MNIST.items()])
     arrays = [_read_idx(path) for path in paths]
     parts: list[Any] = []
     for images, labels in (arrays[:2], arrays[2:]):
@@ -67,18 +69,28 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 def _read_idx(path: Path) -> Pixels:
     """Read an idx file: two zero bytes, type (8: unsigned byte), number of dimensions, sizes, values."""
     try:
-        content = gzip.decompress(path.read_bytes())
-        n_dimensions = content[3]
-        shape = np.frombuffer(content, dtype=">u4", count=n_dimensions, offset=4)
-        return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions).reshape(shape.tolist())
+        with gzip.open(path) as file:
+            n_dimensions = file.read(4)[3]
+            shape = np.frombuffer(file.read(4 * n_dimensions), dtype=">u4", count=n_dimensions).tolist()
+            size = math.prod(shape)
+            if size > MNIST_MOST_BYTES:
+                raise ValueError(f"the sizes {shape} are more than MNIST's")
+            values = file.read(size + 1)  # one more: a longer file is refused, and the end of the gzip is checked
+        return np.frombuffer(values, dtype=np.uint8).reshape(shape)
     except Exception as error:  # unpacking damaged bytes can raise anything
-        raise DataFormatError(f"{path} cannot be read ({error}). Delete it and download it again.") from error
+        raise DataFormatError(
+            f"{path} cannot be read ({in_one_line(error)}). Delete it and download it again."
+        ) from error
 
 
 CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
 CIFAR_BINARY = Source(
     "cifar-10-binary.tar.gz", CIFAR_URL + "cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"
 )
+CIFAR_PYTHON = Source(
+    "cifar-10-python.tar.gz", CIFAR_URL + "cifar-10-python.tar.gz", "md5:c58f30108f718f92721af3b95e74349a"
+)
+CIFAR_MOST_BYTES = 200_000_000  # the archives unpack to 185 million bytes
 CIFAR_TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
 CIFAR_PLACES = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
 CIFAR_MEAN = np.array([0.4914, 0.4822, 0.4465], dtype=np.float32)[:, None, None]
@@ -92,10 +104,14 @@ def load_cifar10(positive: Collection[int] = (0, 1, 8, 9)) -> Split:
     (``cifar-10-batches-bin``, ``cifar-10-batches-py``) or as its archive. Missing files are downloaded.
     """
     place = find(CIFAR_PLACES) or download(CIFAR_BINARY, CIFAR_PLACES)
+    if not place.is_dir():
+        checked(place, CIFAR_BINARY if place.name == CIFAR_BINARY.path else CIFAR_PYTHON)
     try:
         batches = _read_cifar(place)
     except Exception as error:  # unpickling and unpacking damaged bytes can raise anything
-        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and download it again.") from error
+        raise DataFormatError(
+            f"{place} cannot be read ({in_one_line(error)}). Delete it and download it again."
+        ) from error
     parts: list[Any] = []
     for names in (CIFAR_TRAIN, ["test_batch"]):
         pixels = np.concatenate([batches[name][0] for name in names]).reshape(-1, 3, 32, 32)
@@ -110,7 +126,8 @@ def _read_cifar(place: Path) -> dict[str, tuple[Pixels, Pixels]]:
     python = place.name.endswith(("-py", "-python.tar.gz"))
     parse, ending = (_parse_python_batch, "") if python else (_parse_binary_batch, ".bin")
     members = {f"{name}{ending}": name for name in (*CIFAR_TRAIN, "test_batch")}
-    batches = {members[path.name]: parse(raw) for path, raw in contents(place) if path.name in members}
+    found = contents(place, lambda path: path.name in members, CIFAR_MOST_BYTES)
+    batches = {members[path.name]: parse(raw) for path, raw in found}
     if missing := set(members.values()) - set(batches):
         raise KeyError(f"no {', '.join(sorted(missing))} in it")
     return batches
@@ -122,24 +139,36 @@ def _parse_binary_batch(content: bytes) -> tuple[Pixels, Pixels]:
     return records[:, 1:], records[:, 0]
 
 
+class _Inert:
+    """Stands for anything of numpy in a pickle. It keeps what it is given and does nothing."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
 class _ArraysOnly(pickle.Unpickler):
-    """An unpickler that builds arrays only: reading data must not run code."""
+    """An unpickler that imports nothing: reading data must not run code. The three names are all that was published."""
 
-    ALLOWED = frozenset({"_reconstruct", "ndarray", "dtype", "encode"})
+    NAMES = frozenset({("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")})
 
-    def find_class(self, module: str, name: str) -> Any:
-        if name in self.ALLOWED and module.split(".")[0] in ("numpy", "_codecs"):
-            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+    def find_class(self, module: str, name: str) -> type[_Inert]:
+        if (module, name) in self.NAMES:
+            return _Inert
         raise pickle.UnpicklingError(f"{module}.{name} has no place in a data file")
 
 
 def _parse_python_batch(content: bytes) -> tuple[Pixels, Pixels]:
-    file: IO[bytes] = io.BytesIO(content)
-    batch = _ArraysOnly(file, encoding="bytes").load()
-    pixels, labels = np.asarray(batch[b"data"], dtype=np.uint8), np.array(batch[b"labels"], dtype=np.uint8)
-    if pixels.shape != (len(labels), 3072):
-        raise ValueError(f"pixels {pixels.shape} do not fit {len(labels)} labels")
-    return pixels, labels
+    """A pickled dictionary with an array of bytes and a list of labels."""
+    batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+    _version, shape, dtype, by_columns, raw = batch[b"data"].state
+    labels = np.array(batch[b"labels"], dtype=np.uint8)
+    if dtype.arguments[0] not in ("u1", b"u1") or by_columns or shape != (len(labels), 3072):
+        raise ValueError(f"pixels {shape} do not fit {len(labels)} labels")
+    return np.frombuffer(raw, dtype=np.uint8).reshape(shape), labels
 
 
 def _is_positive(labels: Any, positive: Collection[int], place: Path | str) -> NDArray[np.int64]:

@@ -60,10 +60,10 @@ def make_hundred_thousand() -> Split:
 
 UCI_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 UCI = {  # file: its folder below the address, its checksum
-    "adult.data": ("adult/", "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
-    "adult.test": ("adult/", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
-    "agaricus-lepiota.data": ("mushroom/", "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"),
-    "spambase.data": ("spambase/", "b1ef93de71f97714d3d7d4f58fc9f718da7bbc8ac8a150eff2778616a8097b12"),
+    "adult.data": ("adult/", "sha256:5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"),
+    "adult.test": ("adult/", "sha256:a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),
+    "agaricus-lepiota.data": ("mushroom/", "sha256:e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"),
+    "spambase.data": ("spambase/", "sha256:b1ef93de71f97714d3d7d4f58fc9f718da7bbc8ac8a150eff2778616a8097b12"),
 }
 UCI_ROWS = {"adult.data": 32_561, "adult.test": 16_281, "agaricus-lepiota.data": 8_124, "spambase.data": 4_601}
 
@@ -162,7 +162,7 @@ def _uci(
 ) -> Columns:
     """The columns of a file, as numbers or as strings."""
     folder, checksum = UCI[name]
-    path = fetch(Source(f"uci/{name}", f"{UCI_URL}{folder}{name}", f"sha256:{checksum}"))
+    path = fetch(Source(f"uci/{name}", f"{UCI_URL}{folder}{name}", checksum))
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         # adult.test begins with a comment, and its classes end with a dot.

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pulab.datasets._fetch import Source, contents, download, find
+from pulab.datasets._fetch import Source, checked, contents, download, find
 from pulab.datasets._split import Split, positive_classes
-from pulab.errors import DataFormatError
+from pulab.errors import DataFormatError, in_one_line
 
 # In alphabetical order; the paper's positive class is the first eleven (alt, comp, misc, rec).
 NEWSGROUPS = (
@@ -41,6 +41,7 @@ NEWS_ARCHIVE = Source(
     "sha256:8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
 )
 NEWS_PLACES = ("20news-bydate", NEWS_ARCHIVE.path)
+NEWS_MOST_BYTES = 100_000_000  # the messages have 36 million bytes, and an archive adds about 1,000 for each
 NEWS_COUNTS = {"train": 11_314, "test": 7_532}
 
 
@@ -56,7 +57,8 @@ def load_20news(positive: Collection[int | str] = range(11)) -> Split:
         The positive newsgroups, by number in alphabetical order or by name. The paper's are the first eleven.
     """
     chosen = positive_classes(positive, NEWSGROUPS)
-    documents = _read(find(NEWS_PLACES) or download(NEWS_ARCHIVE, NEWS_PLACES))
+    place = find(NEWS_PLACES) or download(NEWS_ARCHIVE, NEWS_PLACES)
+    documents = _read(place if place.is_dir() else checked(place, NEWS_ARCHIVE))
     parts: list[Any] = []
     for part in ("train", "test"):
         rows = sorted(documents[part])
@@ -69,12 +71,14 @@ def _read(place: Path) -> dict[str, list[tuple[str, str, str]]]:
     """Newsgroup, file name and text of the documents of each part, from a folder or an archive."""
     documents: dict[str, list[tuple[str, str, str]]] = {part: [] for part in NEWS_COUNTS}
     try:
-        for path, raw in contents(place):
+        for path, raw in contents(place, lambda path: path.parent.name in NEWSGROUPS, NEWS_MOST_BYTES):
             part = path.parent.parent.name.removeprefix("20news-bydate-")
-            if part in documents and path.parent.name in NEWSGROUPS:
+            if part in documents:
                 documents[part].append((path.parent.name, path.name, raw.decode("latin-1")))
     except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise DataFormatError(f"{place} cannot be read ({error}). Delete it and download it again.") from error
+        raise DataFormatError(
+            f"{place} cannot be read ({in_one_line(error)}). Delete it and download it again."
+        ) from error
     counts = {part: len(rows) for part, rows in documents.items()}
     if counts != NEWS_COUNTS:
         raise DataFormatError(f"{place} must hold {NEWS_COUNTS} documents, got {counts}. Download it again.")
