@@ -121,8 +121,8 @@ def _digest_of_file(path: Path, algorithm: str, changed: int, size: int, number:
 def contents(place: Path, wanted: Callable[[Path], bool], most_bytes: int) -> Iterator[tuple[Path, bytes]]:
     """Paths and contents of the wanted files in a folder or in a .tar.gz archive.
 
-    More than ``most_bytes`` in all is refused before it is read. Nothing is written to the disk, and links and devices
-    are passed over.
+    More than ``most_bytes`` in all is refused before it is read. Nothing is written to the disk. Links and devices of
+    an archive are passed over.
     """
     if place.is_dir():
         for path in place.rglob("*"):
