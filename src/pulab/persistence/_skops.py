@@ -149,7 +149,8 @@ def _check_file(raw: bytes) -> list[str]:
                     owners.setdefault(node["file"], node["__id__"]) == node["__id__"], "two arrays of it share a file"
                 )
             if name == "lightgbm.basic.Booster":
-                check_lightgbm(_json_in(node["content"], "handle", by_id))
+                _must("handle" not in node["content"]["content"], "its booster has two texts")  # an older name
+                check_lightgbm(_json_in(node["content"], "_handle", by_id))
             if loader == "RandomGeneratorNode":
                 _must(
                     _json_in(node["content"]["seed_seq"], "pool_size", by_id) == 4,

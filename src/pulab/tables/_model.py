@@ -241,8 +241,6 @@ class TableModel:
         """Load the model from a folder. This runs no code from the folder."""
         folder = Path(folder)
         document, content = read_folder(folder, KIND)
-        if "probabilities" not in document:
-            raise InputError(f"{folder} was written by an older version of pulab. Fit it again.")
         with damage_is_told(folder):
             columns = [Column(*column) for column in document["columns"]]
             if document["vectorizer"] is not None:
