@@ -162,6 +162,7 @@ LIGHTGBM = (
     (r"num_class=1", "num_class=3"),
     (r"(?=feature_names)", "objective=multiclass num_class:3\n"),
     (r"\[boosting: gbdt\]", "[boosting"),
+    (r"end of parameters", "end"),  # refused at once: the check must not try every way to read the lines before
 )
 
 
@@ -292,6 +293,15 @@ def test_a_written_file_follows_no_planted_link(tmp_path: Path, capsys: pytest.C
     write_whole(tmp_path / "report.html", "page")
     assert (victim.read_text(), (tmp_path / "report.html").read_text()) == ("mine", "page")
     capsys.readouterr()
+
+
+def test_threads_that_no_machine_has_are_refused(tmp_path: Path) -> None:
+    """OpenMP ends the process if it cannot start them."""
+    model = fitted("boosting")
+    model.n_jobs = 10**6
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="n_jobs"):
+        load_model(tmp_path / "model")
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------

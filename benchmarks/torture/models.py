@@ -11,6 +11,7 @@ Each prints its counts, and adds them as a row to results/reliability/models.jso
 """
 
 import argparse
+import faulthandler
 import io
 import json
 import os
@@ -96,9 +97,9 @@ def make_models(folder: Path) -> None:
 
     X, s = data()
     learners: dict[str, Any] = {
-        "hist": HistGradientBoostingClassifier(max_iter=3),
-        "boosting": GradientBoostingClassifier(n_estimators=3),
-        "forest": RandomForestClassifier(n_estimators=3),
+        "hist": HistGradientBoostingClassifier(max_iter=3, random_state=0),
+        "boosting": GradientBoostingClassifier(n_estimators=3, random_state=0),
+        "forest": RandomForestClassifier(n_estimators=3, random_state=0),
         "svc": SVC(),
         "linear": None,
     }
@@ -111,15 +112,20 @@ def make_models(folder: Path) -> None:
 
         from pulab import NNPUBoostingClassifier
 
-        save_model(NNPUBoostingClassifier(backend="lightgbm", prior=0.5, n_estimators=5).fit(X, s), folder / "lightgbm")
+        save_model(
+            NNPUBoostingClassifier(backend="lightgbm", prior=0.5, n_estimators=5, random_state=0).fit(X, s),
+            folder / "lightgbm",
+        )
         learner = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1)
-        save_model(BaggingPUClassifier(learner, n_estimators=2, prior=0.5).fit(X, s), folder / "lightgbm-skops")
+        save_model(
+            BaggingPUClassifier(learner, n_estimators=2, prior=0.5, random_state=0).fit(X, s), folder / "lightgbm-skops"
+        )
     except ImportError:
         print("lightgbm is not installed: its files are left out")
     try:
         import xgboost as xgboost
 
-        model = NNPUBoostingClassifier(backend="xgboost", prior=0.5, n_estimators=5).fit(X, s)
+        model = NNPUBoostingClassifier(backend="xgboost", prior=0.5, n_estimators=5, random_state=0).fit(X, s)
         save_model(model, folder / "xgboost")
     except ImportError:
         print("xgboost is not installed: its files are left out")
@@ -313,6 +319,7 @@ def use(folder: Path, is_table: bool) -> None:
 def worker(models: Path, first: int, last: int, seed: int) -> None:
     """Run cases in a process of limited memory. Prints a line before and after each."""
     warnings.simplefilter("ignore")
+    faulthandler.register(signal.SIGALRM, chain=True)  # says where a case hangs
     for name in ("linear", "table"):  # imports all that is needed
         use(models / name, name == "table")
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

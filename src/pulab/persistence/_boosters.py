@@ -23,9 +23,10 @@ _HEAD = re.compile(
     rf"(?:objective=(?:custom|cross_entropy|binary sigmoid:{_FLOAT})\n)?"
     rf"feature_names=(.*)\n(?:monotone_constraints=.*\n)?feature_infos=(.*)\ntree_sizes=({_INT}(?: {_INT})*)?\n\n"
 )
+_END = "end of trees\n"
 _TAIL = re.compile(
-    r"end of trees\n(?:\nfeature_importances:\n(?:[^\n=]*=[0-9.e+-]+\n)*)?"
-    r"(?:\nparameters:\n(?:\[\w+: ?[^\[\]\n]*\]\n)*\nend of parameters\n)?(?:\npandas_categorical:(?:null|\[\])\n)?\n*"
+    rf"{_END}(?:\nfeature_importances:\n(?:[^\n=]*=[0-9.e+-]+\n)*)?"
+    r"(?:\nparameters:\n(?:\[\w+:[^\[\]\n]*\]\n)*\nend of parameters\n)?(?:\npandas_categorical:(?:null|\[\])\n)?\n*"
 )
 _FEATURE = re.compile(rf"none|\[{_FLOAT}:{_FLOAT}\]|{_INT}(?::{_INT})*")
 # How many numbers a tree with n leaves has under each key: n, one for each inner node, or one.
@@ -52,8 +53,11 @@ _PATTERNS = {key: re.compile(pattern) for key, (_, pattern) in _KEYS.items()}
 _OF_ONE_LEAF = ("leaf_weight", "leaf_count")  # empty in a tree without splits
 
 
-def check_lightgbm(text: str) -> None:
-    """Refuse a text that a fit does not write. Trees with categories or linear leaves, which pulab never fits, too."""
+def check_lightgbm(text: str) -> int:
+    """Refuse a text that a fit does not write. Returns where its trees end.
+
+    Trees with categories or linear leaves, which pulab never fits, are refused, too.
+    """
     head = _HEAD.match(text)
     if head is None:
         raise ModelFileError("its LightGBM model has an unknown header")
@@ -68,8 +72,10 @@ def check_lightgbm(text: str) -> None:
             raise ModelFileError("its trees are cut off")
         _check_tree(raw[at : at + size].decode(), i, n_features)
         at += size
-    if _TAIL.fullmatch(raw[at:].decode()) is None:
+    tail = raw[at:].decode()
+    if _TAIL.fullmatch(tail) is None:
         raise ModelFileError("its LightGBM model has an unknown end")
+    return len(text) - len(tail) + len(_END)
 
 
 def _check_tree(text: str, i: int, n_features: int) -> None:

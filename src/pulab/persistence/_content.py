@@ -14,7 +14,7 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, warn
 from pulab.methods import METHODS
 from pulab.persistence._boosters import check_lightgbm, checked_xgboost
-from pulab.persistence._skops import dumped, loaded
+from pulab.persistence._skops import check_jobs, dumped, loaded
 
 
 class ModuleNeeded(InputError):
@@ -102,6 +102,7 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     packed = inner["state"]
     networks = {name: item["net"] for name, item in packed.items() if isinstance(item, dict) and "net" in item}
     state = {name: content.unpack(item, module) for name, item in packed.items()}
+    check_jobs(state)
     value = cls.__new__(cls)
     vars(value).update(state)
     if isinstance(value, PUCalibrator):
@@ -178,10 +179,10 @@ def _pack_lightgbm(content: Content, booster: Any) -> str:
 
 def _unpack_lightgbm(content: Content, name: str, module: Any) -> Any:
     text = content.blobs[name].decode()
-    check_lightgbm(text)
+    end = check_lightgbm(text)
     import lightgbm
 
-    return lightgbm.Booster(model_str=text)
+    return lightgbm.Booster(model_str=text[:end])  # without the settings of the training, which say how to run it
 
 
 def _pack_xgboost(content: Content, booster: Any) -> str:

@@ -10,7 +10,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
@@ -192,18 +192,20 @@ def check_contents(value: Any) -> None:
             if any(cls.__name__ == kind for cls in type(item).__mro__):
                 check(item)
         if isinstance(item, dict):
+            check_jobs(item)
             left += item.values()
         elif isinstance(item, list | tuple | set) or (isinstance(item, np.ndarray) and item.dtype == object):
             left += list(item)
         elif hasattr(item, "__dict__") and not isinstance(item, type | FunctionType):
-            left += vars(item).values()
-            _check_jobs(item)
+            left.append(vars(item))
 
 
-def _check_jobs(estimator: Any) -> None:
-    jobs = vars(estimator).get("n_jobs")
-    if jobs is not None and not (type(jobs) is int and abs(jobs) <= 1024):
-        raise ModelFileError(f"an estimator in it wants {jobs!r} processes")
+def check_jobs(settings: Mapping[Any, Any]) -> None:
+    """Refuse numbers of threads and processes that no machine has: OpenMP would end the process."""
+    for name in ("n_jobs", "num_threads", "num_thread", "nthread", "nthreads"):
+        jobs = settings.get(name)
+        if jobs is not None and not (type(jobs) is int and abs(jobs) <= 1024):
+            raise ModelFileError(f"{name} in it is {str(jobs)[:20]}")
 
 
 def _must(holds: Any, what: str) -> None:
