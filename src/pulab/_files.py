@@ -129,7 +129,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _private(place: Path, ending: str) -> str:
-    return f".{place.name[:50]}.writing-{ending}"
+    return f".{place.name}.writing-{ending}"
 
 
 def _new_file(place: Path) -> tuple[Path, int]:
