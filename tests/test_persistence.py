@@ -16,7 +16,9 @@ from torch import nn
 from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier, NNPUClassifier
 from pulab.errors import InputError, ModelFileError, PulabWarning
 from pulab.methods import METHODS, Method
-from pulab.persistence import _canonical, _checksum, check_lightgbm, load_model, save_model
+from pulab.persistence import load_model, save_model
+from pulab.persistence._boosters import check_lightgbm
+from pulab.persistence._folder import _canonical, _checksum
 
 from .conftest import Blobs
 
@@ -213,7 +215,7 @@ def test_a_calibrator_that_lies_is_refused(tmp_path: Path) -> None:
     model = fitted("elkan-noto")
     model.calibrator_.probabilities_ = model.calibrator_.probabilities_ * 7
     save_model(model, tmp_path / "model")
-    with pytest.raises(InputError, match="does not hold probabilities"):
+    with pytest.raises(ModelFileError, match="does not hold probabilities"):
         load_model(tmp_path / "model")
 
 

@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "pulab"
 # A module imports only from rows above its own; those that need no torch never load it at the top of a file.
 LAYERS = [
     ["errors", "summary"],
-    ["_validation", "_parameters", "_scaling", "_torch", "_threads"],
+    ["_files", "_validation", "_parameters", "_scaling", "_torch", "_threads"],
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
     ["priors"],
@@ -34,6 +34,7 @@ LAYERS = [
 WITHOUT_TORCH = (
     "errors",
     "summary",
+    "_files",
     "_threads",
     "_parameters",
     "_validation",

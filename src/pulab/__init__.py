@@ -21,12 +21,15 @@ if TYPE_CHECKING:  # for editors and type checkers; a class that is missing here
     from pulab.estimators._risk import PNClassifier as PNClassifier
     from pulab.estimators._risk import UPUClassifier as UPUClassifier
     from pulab.estimators._vpu import VPUClassifier as VPUClassifier
+    from pulab.persistence import load_model as load  # noqa: F401
+    from pulab.persistence import save_model as save  # noqa: F401
 
 __version__ = "0.1.0"
 
 # Loaded at first use: `import pulab` stays fast, and works without torch.
 _LAZY = {method.class_name: method.class_path for method in METHODS.values()}
 _LAZY["fit_many"] = "pulab.estimators._many.fit_many"
+_LAZY["save"], _LAZY["load"] = "pulab.persistence.save_model", "pulab.persistence.load_model"
 
 __all__ = ["PulabError", "PulabWarning", "__version__"]
 __all__ += sorted(_LAZY)
@@ -35,7 +38,8 @@ __all__ += sorted(_LAZY)
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'pulab' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name].rpartition(".")[0]), name)
+    module, _, attribute = _LAZY[name].rpartition(".")
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

@@ -586,7 +586,7 @@ def test_files_that_lie_are_refused(model: TableModel, tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="it holds a table model, not a classifier"):
         load_model(folder)
     raw = (folder / "arrays.safetensors").read_bytes()
-    (folder / "arrays.safetensors").write_bytes(raw[:-8] + bytes(8))
+    (folder / "arrays.safetensors").write_bytes(raw[:-8] + b"\xff" * 8)
     with pytest.raises(ModelFileError, match=r"arrays.safetensors is cut off or has been changed"):
         TableModel.load(folder)
     with pytest.raises(ModelFileError, match="holds no model"):

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from pulab._files import whole_file
 from pulab.errors import InputError, PulabWarning
 
 out = Console()
@@ -133,16 +134,11 @@ def check_file(path: Path) -> None:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, all or nothing, and print its name."""
     raw = content.encode() if isinstance(content, str) else content
-    target = path.resolve()  # the target of a link, not the link
     if path.exists() and not path.is_file():  # a pipe or a device
         path.write_bytes(raw)
     else:
-        unfinished = target.with_name(f"{target.name}.part")
-        try:
-            unfinished.write_bytes(raw)
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            file.write(raw)
     note(f"wrote {path}")
 
 

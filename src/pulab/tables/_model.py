@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from pulab._validation import check_number
-from pulab.errors import InputError
+from pulab.errors import InputError, ModelFileError
 from pulab.estimators._classical import TablePUClassifier
 from pulab.model_selection import logits_of
-from pulab.persistence import Content, damage_is_told, read_folder, write_folder
+from pulab.persistence import Content, damage_is_told, read_folder, read_regular, write_folder
 from pulab.review.design import Draw
 from pulab.summary import Summary, check_summary
 from pulab.tables._columns import Column, conform, with_numbers
@@ -30,6 +31,8 @@ from pulab.tables._write import flat, table_writer
 
 KIND = "table model"
 RESULTS = ("score", "probability", "probability_low", "probability_high", "decision")
+KINDS = ("number", "boolean", "date", "time", "text")
+SCENARIOS = ("single-sample", "case-control")
 HELD_OUT = pl.Schema({"labelled": pl.Boolean, "score": pl.Float64, "answer": pl.Int8})
 REASONS = ("reason_1", "reason_2", "reason_3")
 RESERVED = ("rank", "row", *RESULTS, "stability", *REASONS)
@@ -238,8 +241,6 @@ class TableModel:
         """Load the model from a folder. This runs no code from the folder."""
         folder = Path(folder)
         document, content = read_folder(folder, KIND)
-        if "probabilities" not in document:
-            raise InputError(f"{folder} was written by an older version of pulab. Fit it again.")
         with damage_is_told(folder):
             columns = [Column(*column) for column in document["columns"]]
             if document["vectorizer"] is not None:
@@ -271,6 +272,8 @@ class TableModel:
 
         if self.draw is None:
             return self
+        if (folder / FILE).exists() and not (folder / FILE).is_file():
+            raise ModelFileError(f"{folder / FILE} is not a file of answers. Move it elsewhere.")
         answers = read_answers(folder / FILE, self.draw)
         found = measured(answers, self.summary)
         if found is None:
@@ -281,17 +284,77 @@ class TableModel:
         return with_answers(self, found, {str(names[at]) for at, answer in answers.latest.items() if answer != "skip"})
 
     def _check(self) -> None:
-        """Refuse files that do not fit together: an empty row must get a probability, and every row has a score."""
-        strata = self.probabilities.strata
+        """Refuse files that do not fit together, so that no later command fails on them.
+
+        An empty row must get a probability, the report must be written, and every row has a score.
+        """
+        columns, summary = [column.name for column in self.features.columns], self.summary
+        _must(all(column.kind in KINDS for column in self.features.columns), "the columns have unknown kinds")
+        _must(
+            all(type(name) is str for name in columns) and len({*columns}) == len(columns), "the columns have no names"
+        )
+        _must(self.id is None or type(self.id) is str, "the id is not the name of a column")
+        _must(isinstance(self.label.name, str) and isinstance(self.label.positive, str), "the label has no name")
+        _must(self.label.negative is None or isinstance(self.label.negative, str), "the label has no name")
+        self._check_held_out()
+        if self.draw is not None:
+            self._check_draw(self.draw)
+        _must(
+            self.profile is None or [c["name"] for c in self.profile["columns"]] == columns, "the profile does not fit"
+        )
+        decision, prior = summary["decision"], summary["prior"]
+        _must(0 < prior["low"] <= prior["high"] < 1 and summary["scenario"] in SCENARIOS, "the prior is not a share")
+        _must(
+            decision["rule"] in (None, "score") or (decision["rule"] == "probability" and self.probabilities.value),
+            "no prior is known for the decision",
+        )
+        empty = pl.DataFrame({name: [None] for name in columns})
+        watch = self.watch()
+        conformed = conform(empty, self.features.columns, "an empty row")
+        scored = self._scored(empty, conformed)
+        (low,), (high,) = scored["probability_low", "probability_high"]
+        _must(0 <= low <= high <= 1, f"it gives probabilities of {low} to {high}")
+        watch.add(conformed, scored["probability_high"].to_numpy())
+        watch.lines()
+        self.report()
+
+    def _check_held_out(self) -> None:
+        held_out, table, strata = self.held_out, self.summary["table"], self.probabilities.strata
         schema = HELD_OUT if strata is None else {**HELD_OUT, "stratum": pl.Int64}
-        if self.held_out.schema != schema or self.held_out.height != self.summary["table"]["rows"]:
-            raise ValueError("the held-out scores do not fit the table")
-        if strata is not None and set(self.held_out["stratum"].unique()) != set(range(strata["strata"])):
-            raise ValueError("the held-out scores do not fit the strata")
-        empty = pl.DataFrame({column.name: [None] for column in self.features.columns})
-        (low,), (high,) = self._scores(empty, "an empty row")["probability_low", "probability_high"]
-        if not 0 <= low <= high <= 1:
-            raise ValueError(f"it gives probabilities of {low} to {high}")
+        fits = held_out.schema == schema and held_out.height == table["rows"] and not sum(held_out.null_count().row(0))
+        _must(fits, "the held-out scores do not fit the table")
+        labelled, answers = held_out["labelled"], held_out["answer"]
+        n_open = (~labelled & (answers == 0)).sum()
+        _must(
+            (labelled.sum(), n_open) == (table["labelled"], table["unlabeled"]), "the held-out rows are not labelled so"
+        )
+        _must(
+            labelled.any() and n_open > 0 and answers.is_between(-1, 1).all(), "the held-out rows are not labelled so"
+        )
+        _must(held_out["score"].is_finite().all(), "the held-out scores are not finite")
+        _must(
+            strata is None or set(held_out["stratum"].unique()) == set(range(strata["strata"])),
+            "the held-out scores do not fit the strata",
+        )
+
+    def _check_draw(self, draw: Draw) -> None:
+        """The rows to review are unlabeled rows of the table, and their bands divide all unlabeled rows."""
+        wrong = "the rows to review do not fit together"
+        frame, stratum, ends, labelled = draw
+        lists = (stratum, ends, labelled)
+        _must(all(isinstance(part, list) and all(type(n) is int for n in part) for part in lists), wrong)
+        _must(len(ends) == len(labelled) and min(labelled, default=0) >= 0, wrong)
+        _must(ends and ends[0] > 0 and ends[-1] == self.summary["table"]["unlabeled"], wrong)
+        _must(all(one < other for one, other in pairwise(ends)), wrong)
+        _must(stratum and min(stratum) >= 0 and max(stratum) < len(ends) and len(stratum) == frame.height, wrong)
+        _must({"row", *REASONS, *([self.id] if self.id else [])} <= {*frame.columns}, wrong)
+        rows = frame["row"]
+        _must(rows.dtype == pl.Int64 and not rows.null_count() and rows.n_unique() == len(rows), wrong)
+        _must(rows.is_between(1, self.held_out.height).all(), wrong)
+        of_draw = self.held_out[rows - 1]
+        _must((~of_draw["labelled"] & (of_draw["answer"] == 0)).all(), wrong)
+        sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        _must(all(stratum.count(band) <= size for band, size in enumerate(sizes)), wrong)
 
     def _all_scores(self, table: Any) -> pl.DataFrame:
         return pl.concat(list(self.score_batches(table)), how="vertical_relaxed")
@@ -324,29 +387,51 @@ def _read(folder: Path, as_text: list[str]) -> pl.DataFrame:
     """The candidates; none if somebody has changed their file so that it cannot be read."""
     try:
         types = dict.fromkeys(as_text, pl.String)
-        return pl.read_csv(folder / "candidates.csv", infer_schema_length=None, schema_overrides=types)
-    except (OSError, pl.exceptions.PolarsError):
+        raw = read_regular(folder / "candidates.csv")
+        return pl.read_csv(io.BytesIO(raw), infer_schema_length=None, schema_overrides=types)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return pl.DataFrame()
 
 
-def _pack(frame: pl.DataFrame, content: Content) -> str:
-    file = io.BytesIO()
-    frame.write_parquet(file)
-    return content.add("parquet", file.getvalue())
+# Parquet files are not used here: a small one can hold any number of rows, and a damaged one ends in a panic.
+WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+TYPES: dict[str, Any] = {str(kind): kind for kind in (pl.Boolean, *WHOLE, pl.Float32, pl.Float64)}
 
 
-def _frame(name: str, content: Content) -> pl.DataFrame:
-    return pl.read_parquet(io.BytesIO(content.blobs[name]))
+def _pack(frame: pl.DataFrame, content: Content) -> list[Any]:
+    """A frame as JSON and arrays. Dates and all other kinds become text, as people read them."""
+    columns: list[Any] = []
+    for values in frame:
+        if str(values.dtype) not in TYPES:
+            columns.append([values.name, "text", values.cast(pl.String).to_list()])
+            continue
+        missing = values.is_null().arg_true().to_list()
+        filled = values.fill_null(False if values.dtype == pl.Boolean else 0)
+        columns.append([values.name, str(values.dtype), content.pack(filled.to_numpy()), missing])
+    return columns
+
+
+def _frame(packed: Any, content: Content) -> pl.DataFrame:
+    columns = []
+    for name, kind, values, *missing in packed:
+        if kind == "text":
+            columns.append(pl.Series(name, values, dtype=pl.String))
+            continue
+        array = content.unpack(values)
+        column = pl.Series(name, array, dtype=TYPES[kind])
+        if array.ndim != 1 or column.dtype != TYPES[kind]:
+            raise ValueError(f"column {name!r} holds other values than it says")
+        columns.append(column.scatter(missing[0], None) if missing[0] else column)
+    return pl.DataFrame(columns)
 
 
 def _draw(packed: Any, content: Content) -> Draw | None:
-    if packed is None:
-        return None
-    frame = _frame(packed[0], content)
-    draw = Draw(frame, *packed[1:])
-    if not len(draw.stratum) == frame.height or not len(draw.ends) == len(draw.labelled) > max(draw.stratum):
-        raise ValueError("the rows to review do not fit together")
-    return draw
+    return None if packed is None else Draw(_frame(packed[0], content), *packed[1:])
+
+
+def _must(holds: Any, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
 
 
 def beside(head: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import Any, BinaryIO
 
 import polars as pl
 
+from pulab._files import whole_file
 from pulab.errors import InputError
 
 ENDINGS = (".csv", ".parquet", ".pq")
@@ -25,21 +25,13 @@ def check_target(path: Path) -> None:
 def table_writer(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
     """Write frames to a file. It appears under its name when all of them are written."""
     check_target(path)
-    target = path.resolve()
-    unfinished = target.with_name(f".{target.name}-{uuid4().hex[:8]}")
-    try:
-        with _csv(unfinished) if path.suffix.lower() == ".csv" else _parquet(unfinished) as write:
-            yield write
-        unfinished.replace(target)
-    except BaseException:  # a full disk, Ctrl-C
-        unfinished.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file, _csv(file) if path.suffix.lower() == ".csv" else _parquet(file) as write:
+        yield write
 
 
 @contextmanager
-def _csv(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    with path.open("wb") as file:
-        yield lambda frame: flat(frame).write_csv(file, include_header=file.tell() == 0)
+def _csv(file: BinaryIO) -> Iterator[Callable[[pl.DataFrame], None]]:
+    yield lambda frame: flat(frame).write_csv(file, include_header=file.tell() == 0)
 
 
 def flat(frame: pl.DataFrame) -> pl.DataFrame:
@@ -49,7 +41,7 @@ def flat(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+def _parquet(file: BinaryIO) -> Iterator[Callable[[pl.DataFrame], None]]:
     from pyarrow.parquet import ParquetWriter
 
     writer: Any = None
@@ -57,7 +49,7 @@ def _parquet(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
     def write(frame: pl.DataFrame) -> None:
         nonlocal writer
         table = frame.to_arrow()
-        writer = writer or ParquetWriter(path, table.schema)
+        writer = writer or ParquetWriter(file, table.schema)
         writer.write_table(table.cast(writer.schema))
 
     try:

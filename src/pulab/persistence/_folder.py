@@ -1,0 +1,171 @@
+"""The folder of a model: written in one step, and read only after its checksums agree."""
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pulab import __version__
+from pulab._files import BINARY, NO_FOLLOW, NO_WAIT, WRITING, folder_beside, move_folder
+from pulab.errors import InputError, ModelFileError, in_one_line
+from pulab.persistence._content import Content, ModuleNeeded
+
+FORMAT = 3
+DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
+PART = re.compile(r"arrays\.safetensors|part-\d{1,6}\.\w{1,12}")
+PAGE = r"report\.html|candidates\.csv"
+MODEL_FILES = re.compile(rf"model\.json|{PART.pattern}|{PAGE}|\.({PAGE}){WRITING}")
+TRIES = 20  # reads beside a process that replaces the model again and again
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write_folder(
+    folder: Path, document: Mapping[str, Any], content: Content, extra: Mapping[str, bytes] | None = None
+) -> Path:
+    """Write a model and ``extra`` files to a temporary folder, flush them to the disk, then move the folder."""
+    from safetensors.numpy import save as save_arrays
+
+    files = {ARRAYS: save_arrays(content.arrays), **content.blobs}
+    whole = {
+        "format": FORMAT,
+        "pulab": __version__,
+        **document,
+        "files": {name: _checksum(raw) for name, raw in files.items()},
+    }
+    whole["checksum"] = _checksum(_canonical(whole))
+    files[DOCUMENT] = json.dumps(whole, indent=1, allow_nan=False).encode()
+    check_folder(folder)
+    place = folder.resolve()
+    with folder_beside(place) as beside:
+        new = beside / "new"
+        new.mkdir()
+        for name, raw in (files | dict(extra or {})).items():
+            with (new / name).open("xb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+        move_folder(new, place)
+    return folder
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder where no model can be written. Call it before long work."""
+    folder = folder.resolve()  # the target of a link
+    if not folder.parent.is_dir():
+        raise InputError(f"the model's folder must be in an existing one, got {folder}. Create {folder.parent} first.")
+    if folder.exists() and not (folder / DOCUMENT).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a pulab model. Name another folder; this one is not changed.")
+    if (folder.parent / DOCUMENT).is_file():
+        raise InputError(f"{folder} would lie within a model. Name a folder elsewhere.")
+    inside = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    strangers = [name for name in inside if not MODEL_FILES.fullmatch(name)]
+    if strangers:
+        raise InputError(f"{folder} holds {strangers[0]!r} beside a model. Name another folder, or move that file.")
+    try:
+        with folder_beside(folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{folder} cannot be created: {error.strerror}. Name a folder elsewhere.") from None
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], Content]:
+    """The contents of a model's files, after a check of their checksums."""
+    from safetensors.numpy import load as load_arrays
+
+    if not (folder / DOCUMENT).is_file():
+        raise ModelFileError(f"{folder} holds no model: it has no {DOCUMENT}. Name a folder that pulab wrote.")
+    with damage_is_told(folder):
+        document, files = _read_files(folder)
+        if document.get("kind") != kind:
+            raise ModelFileError(f"it holds a {document.get('kind')}, not a {kind}")
+        for name, raw in files.items():
+            if _checksum(raw) != document["files"][name]:
+                raise ModelFileError(f"{name} is cut off or has been changed since it was written")
+        return document, Content(load_arrays(files.pop(ARRAYS)), files)
+
+
+def _read_files(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The document and the other files of one model. Starts again if another process replaced the model meanwhile."""
+    for left in reversed(range(TRIES)):
+        before = _identity(folder)
+        try:
+            document = _document(_read(folder, DOCUMENT))
+            files = {name: _read(folder, name) for name in document["files"]}
+        except (FileNotFoundError, ModelFileError):
+            if not left or _identity(folder) == before:
+                raise
+        else:
+            if not left or _identity(folder) == before:
+                return document, files
+    raise AssertionError  # the last try returns or raises
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Which folder has this name now. None if there is none, as between the two renames of some file systems."""
+    try:
+        now = folder.stat()
+    except FileNotFoundError:
+        return None
+    return now.st_dev, now.st_ino
+
+
+def _read(folder: Path, name: str) -> bytes:
+    """The bytes of a model's file: a regular file in its folder, no link, no pipe, no device."""
+    if name != DOCUMENT and not PART.fullmatch(name):
+        raise ModelFileError(f"it names a file {name[:60]!r}, which a model does not have")
+    return read_regular(folder / name)
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a file that must be a regular one: a pipe would never end, a link may lead anywhere."""
+    if path.is_symlink():  # said here, because O_NOFOLLOW gives "too many levels of symbolic links"
+        raise ModelFileError(f"{path.name} is a link. Copy the file itself")
+    with os.fdopen(os.open(path, os.O_RDONLY | NO_FOLLOW | NO_WAIT | BINARY), "rb") as file:
+        now = os.fstat(file.fileno())
+        if not stat.S_ISREG(now.st_mode):
+            raise ModelFileError(f"{path.name} is not a regular file")
+        return file.read(now.st_size + 1)
+
+
+def _document(raw: bytes) -> dict[str, Any]:
+    document = json.loads(raw)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        written = document.get("format") if isinstance(document, dict) else None
+        raise ModelFileError(f"{DOCUMENT} has format {str(written)[:20]}, and this pulab reads {FORMAT}")
+    if document.pop("checksum", None) != _checksum(_canonical(document)):
+        raise ModelFileError(f"{DOCUMENT} has been changed since it was written")
+    return document
+
+
+@contextmanager
+def damage_is_told(folder: Path) -> Iterator[None]:
+    """Turn any error while a model's files are read into one of one line."""
+    try:
+        yield
+    except ModuleNeeded:  # the caller can correct it
+        raise
+    except MemoryError:
+        raise ModelFileError(
+            f"the model in {folder} needs more memory than there is. Free some, or fit it again."
+        ) from None
+    except Exception as error:
+        line = f"the model in {folder} cannot be read: {in_one_line(error)}. Fit it again, or copy it again."
+        raise ModelFileError(line) from error
+
+
+def _checksum(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
