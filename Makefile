@@ -3,6 +3,7 @@
 # make lint   ruff and mypy
 # make tables write the tables of README.md and docs/ anew, from results/ and the registry
 # make evidence  compare the figures of `pulab fit` with the truth on real tables (an hour), write docs/evidence.md
+# make torture  kill writers, mutate model files, try the lowest versions (hours); the counts are in docs/reliability.md
 # make docs   build the site: build/docs/index.html
 #
 # Each makes .venv and installs into it, once; nothing else on the machine is touched.
@@ -13,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	--constraint constraints.txt
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint tables evidence docs clean
+.PHONY: demo test lint tables evidence torture docs clean
 
 demo: .venv/.demo
 	$(BIN)/pulab demo
@@ -32,6 +33,13 @@ tables: .venv/.dev
 evidence: .venv/.evidence
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py run
 	$(BIN)/python benchmarks/evidence.py page
+
+torture: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/rows.py 1000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/models.py 100000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/models.py --kills 1000
+	$(BIN)/python benchmarks/torture/lowest.py build/lowest torch
+	$(BIN)/python docs/render.py
 
 # The API's pages are made anew each time, so that none outlives its module.
 docs: .venv/.docs

@@ -339,6 +339,32 @@ def metrics_bias() -> str:
     return markdown(["metric", "true values", *(f"{scenario}, {n}" for scenario, n in places)], lines)
 
 
+def torture() -> str:
+    """The counts of the long tests, a line each."""
+
+    def rows(name: str) -> list[Row]:
+        return read_rows([committed_rows() / "reliability" / f"{name}.jsonl"])
+
+    lines = [
+        [
+            "killed writers of rows",
+            f"{row['kills']:,} kills, {row['kills_in_write']} in a write, {row['writers']} writers at once",
+            f"{row['rows_done']} rows reported done, {row['lost']} lost, {row['doubled']} doubled",
+        ]
+        for row in rows("rows")
+    ]
+    for row in rows("models"):
+        if "cases" in row:
+            fine = f"{row['ModelFileError']:,} refused, {row['loaded and predicts']} load and predict"
+            lines.append([row["topic"], f"{row['cases']:,} files", f"{fine}, {row['other']} other"])
+        else:
+            tried = f"{row['kills']:,} kills, {row['reads']:,} reads beside the writer"
+            lines.append([row["topic"], tried, f"{row['failed']} failed, {row['leftovers']} leftovers"])
+    lowest = [f"{row['passed']} tests passed, {row['skipped']} skipped" for row in rows("lowest")]
+    lines += [["lowest versions", "all dependencies but torch", found] for found in lowest]
+    return markdown(["what", "how much", "outcome"], lines)
+
+
 def _mean(values: Iterable[float]) -> float:
     numbers = list(values)
     return sum(numbers) / len(numbers)
@@ -423,6 +449,7 @@ TABLES = {
         "case-control": partial(prior_errors, "case-control"),
     },
     "docs/python.md": {"bias": metrics_bias},
+    "docs/reliability.md": {"torture": torture},
     "docs/review.md": {"feedback": feedback, "feedback-intervals": feedback_intervals},
     "docs/evidence.md": runpy.run_path(str(ROOT / "benchmarks" / "_evidence_page.py"))["TABLES"],
     "docs/performance.md": {
