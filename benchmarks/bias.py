@@ -67,7 +67,15 @@ def estimate(name: str, sample: Sample) -> float:
 
 def truth(name: str, sample: Sample) -> float:
     """The same metric from true labels."""
-    y, g = sample.y[sample.population], sample.g[sample.population]
+    if name in ("precision_at_k", "lift_at_k"):
+        y, g = sample.y[sample.s == 0], sample.g[sample.s == 0]
+        precision = y[np.argsort(-g)[: round(TOP * len(y))]].mean()
+        return float(precision if name == "precision_at_k" else precision / y.mean())
+    return by_true_labels(name, sample.y[sample.population], sample.g[sample.population], sample.prior)
+
+
+def by_true_labels(name: str, y: Marks, g: Array, prior: float) -> float:
+    """A metric by true labels, from scikit-learn where it has it."""
     decided = (g > 0).astype(int)
     match name:
         case "accuracy" | "precision" | "recall" | "f1":
@@ -78,12 +86,8 @@ def truth(name: str, sample: Sample) -> float:
             return float((y != decided).mean())
         case "lee_liu":
             return float(decided[y == 1].mean() ** 2 / decided.mean())
-        case "precision_at_k" | "lift_at_k":
-            y, g = sample.y[sample.s == 0], sample.g[sample.s == 0]
-            precision = y[np.argsort(-g)[: round(TOP * len(y))]].mean()
-            return float(precision if name == "precision_at_k" else precision / y.mean())
     loss = 1 / (1 + np.exp(np.where(y == 1, g, -g)))
-    return float(sample.prior * loss[y == 1].mean() + (1 - sample.prior) * loss[y == 0].mean())
+    return float(prior * loss[y == 1].mean() + (1 - prior) * loss[y == 0].mean())
 
 
 NAMES = (*metrics.METRICS, "precision_at_k", "lift_at_k")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pulab._files import sync_folder
 from pulab.bench.spec import RunSpec
 from pulab.errors import InputError, warn
 from pulab.methods import METHODS
@@ -52,7 +53,8 @@ def append_row(path: Path, row: Row) -> None:
                 "Make room or pass another folder, and run again."
             ) from error
         if size == 0:
-            _sync_folder(path.parent)
+            with suppress(OSError):  # some file systems cannot
+                sync_folder(path.parent)
     finally:
         os.close(file)  # which ends the lock
 
@@ -101,16 +103,6 @@ def _write(file: int, data: bytes) -> None:
     """Write all of it: in one call, except where the disk takes less at a time."""
     while data:
         data = data[os.write(file, data) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring a new file's name to the disk. Some systems cannot."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 if sys.platform == "win32":

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
+from pulab._files import sync_folder
+
 TIMEOUT = 30  # seconds without an answer
 MOST_BYTES = 2**30  # the largest published file has 0.4 GB; a server that never ends must not fill the disk
 CHUNK = 2**18
@@ -53,7 +55,7 @@ def unfinished(target: Path) -> Iterator[IO[bytes]]:
             path.unlink()
             raise
     path.replace(target)
-    _flush_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -72,23 +74,12 @@ if sys.platform == "win32":
     def _lock(file: IO[bytes]) -> None:
         """Do nothing. Windows does not remove a file that is open."""
 
-    def _flush_folder(folder: Path) -> None:
-        """Do nothing. Windows cannot flush a folder."""
-
 else:
     import fcntl
 
     def _lock(file: IO[bytes]) -> None:
         """Lock the file until it is closed. ``BlockingIOError``: another process holds the lock."""
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _flush_folder(folder: Path) -> None:
-        """Bring a new name in a folder to the disk."""
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _receive(url: str, file: IO[bytes], algorithm: str, length_needed: bool) -> str:

@@ -10,7 +10,15 @@ from scipy import sparse
 
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
-from pulab.estimators._classical import Marks, TablePUClassifier, WeightedPUClassifier, folds, out_of_fold, rows_of
+from pulab.estimators._classical import (
+    SHARED_DOCS,
+    Marks,
+    TablePUClassifier,
+    WeightedPUClassifier,
+    folds,
+    out_of_fold,
+    rows_of,
+)
 from pulab.metrics import Array, nnpu_risk
 
 BACKENDS = ("lightgbm", "xgboost")
@@ -60,8 +68,41 @@ class NNPUGradients:
         return self._on_population * share - self._on_p, self._curvature
 
 
+# Parts of the docstrings of the two methods of labelled against unlabeled rows.
+DOCS = {
+    "trees": """\
+    backend : {"auto", "lightgbm", "xgboost", "scikit-learn"}
+        "auto": LightGBM if it is installed, else XGBoost, else scikit-learn.
+    n_estimators : int
+        Number of trees.
+    learning_rate : float
+    num_leaves : int
+        Number of leaves of a tree.
+    min_child_samples : int
+        Minimal number of rows in a leaf; fewer in a table of less than 400 rows. XGBoost has no such number.
+    n_jobs : int
+        Number of threads; -1: all, or one for a small table, where more are slower. scikit-learn takes all.
+    {shared}
+""",
+    "grown": """\
+    backend_ : str
+        The library that grew the trees.
+    model_ : the booster; None if no feature varies
+    best_iteration_ : int
+        Number of trees.
+    {attributes}
+
+    References
+    ----------
+    Elkan and Noto: Learning Classifiers from Only Positive and Unlabeled Data. KDD 2008.
+""",
+}
+
+
 class BoostedTrees(TablePUClassifier):
     """Base of the methods that grow trees with LightGBM, XGBoost or scikit-learn."""
+
+    _docs = DOCS | SHARED_DOCS  # in this order: the first ones hold {shared} and {attributes}
 
     backend: str = "auto"
     n_estimators: int = 100
@@ -137,31 +178,11 @@ class BoostingPUClassifier(BoostedTrees, WeightedPUClassifier):
 
     Parameters
     ----------
-    backend : {"auto", "lightgbm", "xgboost", "scikit-learn"}
-        "auto": LightGBM if it is installed, else XGBoost, else scikit-learn.
-    n_estimators : int
-        Number of trees.
-    learning_rate : float
-    num_leaves : int
-        Number of leaves of a tree.
-    min_child_samples : int
-        Minimal number of rows in a leaf; fewer in a table of less than 400 rows. XGBoost has no such number.
-    n_jobs : int
-        Number of threads; -1: all, or one for a small table, where more are slower. scikit-learn takes all.
-    {shared}
+    {trees}
 
     Attributes
     ----------
-    backend_ : str
-        The library that grew the trees.
-    model_ : the booster; None if no feature varies
-    best_iteration_ : int
-        Number of trees.
-    {attributes}
-
-    References
-    ----------
-    Elkan and Noto: Learning Classifiers from Only Positive and Unlabeled Data. KDD 2008.
+    {grown}
 
     Examples
     --------
@@ -244,41 +265,11 @@ class PlainBoostingPUClassifier(BoostingPUClassifier):
 
     Parameters
     ----------
-    backend : {"auto", "lightgbm", "xgboost", "scikit-learn"}
-        "auto": LightGBM if it is installed, else XGBoost, else scikit-learn.
-    n_estimators : int
-        Number of trees.
-    learning_rate : float
-    num_leaves : int
-        Number of leaves of a tree.
-    min_child_samples : int
-        Minimal number of rows in a leaf; fewer in a table of less than 400 rows. XGBoost has no such number.
-    n_jobs : int
-        Number of threads; -1: all, or one for a small table, where more are slower. scikit-learn takes all.
-    {shared}
+    {trees}
 
     Attributes
     ----------
-    backend_ : str
-        The library that grew the trees.
-    model_ : the booster; None if no feature varies
-    best_iteration_ : int
-        Number of trees.
-    {attributes}
-
-    References
-    ----------
-    Elkan and Noto: Learning Classifiers from Only Positive and Unlabeled Data. KDD 2008.
-
-    Examples
-    --------
-    >>> from pulab import PlainBoostingPUClassifier
-    >>> from pulab.datasets import load_digits, make_pu
-    >>> digits = load_digits(positive=(0,))
-    >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=80, random_state=0)
-    >>> clf = PlainBoostingPUClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
-    >>> clf.score(digits.X_test, digits.y_test) > 0.9
-    True
+    {grown}
     """
 
     learning_rate: float = 0.1

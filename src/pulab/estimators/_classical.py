@@ -189,10 +189,8 @@ class WeightedPUClassifier(TablePUClassifier):
 
         Parameters
         ----------
-        X : array of shape (n, features), data frame, or sparse matrix
-        y : array of shape (n,)
-            1 for a known positive, 0 for an unlabeled row. Also accepted: booleans, {1, -1}, a value and NaN or None,
-            any two classes (the one that sorts last is positive).
+        X, y
+            As for all methods for tables: 1 marks a known positive, 0 an unlabeled row.
         sample_weight : array of shape (n,), optional
             How much the ranking learns from each row. Only the ratios of weights count. The prior and the probabilities
             are about rows, whatever their weights.
