@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pulab.bench import RECIPES, committed_rows, read_rows, rows_of
-from pulab.bench.paper import ENCODER, INITS, TEXTS, cell_runs, table_cells
+from pulab.bench.paper import ENCODER, INITS, PRIORS, TEXTS, cell_runs, table_cells
 from pulab.bench.store import Row
 from pulab.methods import METHODS
 from pulab.report.paper import HEADER, PAPER_TRIALS, TALLY_HEADER, Result, as_lines, results, tally, targets
@@ -81,29 +81,78 @@ def paper_tally() -> str:
     return markdown(TALLY_HEADER, tally(paper_results(1, 2, 3, 4)))
 
 
+Point = tuple[Any, ...]
+POINT = ("lambda_init", "alpha", "positive_loss")
+
+
+def _errors(rows: Iterable[Row], *names: str) -> dict[Point, dict[str, list[float]]]:
+    """The test errors of each point of a search, by initial labels."""
+    errors: dict[Point, dict[str, list[float]]] = {}
+    for row in rows:
+        point = tuple(row[name] if name in row else row["settings"][name] for name in names)
+        errors.setdefault(point, {}).setdefault(row["settings"]["init"], []).append(row["test_error"])
+    return errors
+
+
+def _chi2(pairs: Iterable[tuple[list[float], tuple[float, float]]]) -> float:
+    """The squared differences between our errors and the paper's mean ± std, in standard errors, added up."""
+    total = 0.0
+    for ours, (paper_mean, paper_std) in pairs:
+        mean, std = mean_std(ours)
+        total += (mean - paper_mean) ** 2 / ((std or 0.0) ** 2 / len(ours) + paper_std**2 / PAPER_TRIALS)
+    return total
+
+
+def _plus_minus(mean: float, std: float | None) -> str:
+    return f"{mean:.2f} ± {std or 0.0:.2f}"
+
+
 def mnist_base(shown: int = 6) -> str:
     """The points of the search that are closest to the paper's Table 1, and the printed one."""
-    rows = rows_of(RECIPES["mnist-base"](), committed_rows())
     papers = {init: targets()[1, "mnist", 0.49, "joint", init, "test_error"] for init in INITS}
-    errors: dict[tuple[Any, ...], dict[str, list[float]]] = {}
-    for row in rows:
-        point = tuple(row["settings"][name] for name in ("lambda_init", "alpha", "positive_loss"))
-        errors.setdefault(point, {}).setdefault(row["settings"]["init"], []).append(row["test_error"])
     lines = []
-    for point, by_init in errors.items():
-        ours = {init: mean_std(by_init[init]) for init in INITS}
-        variances = {
-            init: (std or 0.0) ** 2 / len(by_init[init]) + papers[init][1] ** 2 / PAPER_TRIALS
-            for init, (_, std) in ours.items()
-        }
-        chi2 = sum((ours[init][0] - papers[init][0]) ** 2 / variances[init] for init in INITS)
-        cells = [f"{mean:.2f} ± {std or 0.0:.2f}" for mean, std in ours.values()]
+    for point, errors in _errors(rows_of(RECIPES["mnist-base"](), committed_rows()), *POINT).items():
+        chi2 = _chi2((errors[init], papers[init]) for init in INITS)
+        cells = [_plus_minus(*mean_std(errors[init])) for init in INITS]
         lines.append((chi2, [*map(str, point), *cells, f"{chi2:.1f}"]))
     lines.sort()
     printed = [line for _, line in lines if line[:3] == ["10.0", "10.0", "sigmoid"]]
-    paper = ["paper", "", "", *(f"{mean:.2f} ± {std:.2f}" for mean, std in papers.values()), ""]
-    header = ["λ_init", "α", "loss on P", *INITS, "χ²"]
-    return markdown(header, [paper, *(line for _, line in lines[:shown]), *printed])
+    paper = ["paper", "", "", *(_plus_minus(*papers[init]) for init in INITS), ""]
+    return markdown(["λ_init", "α", "loss on P", *INITS, "χ²"], [paper, *(line for _, line in lines[:shown]), *printed])
+
+
+def mnist_base_again() -> str:
+    """The closest points on other seeds: Table 1, and Table 4 from the same point."""
+    of_table_1 = {init: targets()[1, "mnist", 0.49, "joint", init, "test_error"] for init in INITS}
+    of_table_4 = {prior: targets()[4, "mnist", prior, "joint", "prior", "test_error"] for prior in PRIORS}
+    rows = rows_of(RECIPES["mnist-base-again"](), committed_rows())
+    by_init = _errors((row for row in rows if not row["sampling"]["exact"]), *POINT[:2])
+    exact = [row for row in rows if row["sampling"]["exact"]]
+    by_prior = {prior: _errors((r for r in exact if r["sampling"]["prior"] == prior), *POINT[:2]) for prior in PRIORS}
+    papers = [*of_table_1.values(), *of_table_4.values()]
+    parts = {"Table 1": slice(0, 3), "0.3 to 0.5": slice(3, 6), "0.6 and 0.7": slice(6, 8)}
+    lines = [["paper", "", *(_plus_minus(*cell) for cell in papers), *("" for _ in parts)]]
+    for point, errors in by_init.items():
+        cells = [errors[init] for init in INITS] + [by_prior[prior][point]["prior"] for prior in PRIORS]
+        chi2s = [_chi2(zip(cells[part], papers[part], strict=True)) for part in parts.values()]
+        ours = [_plus_minus(*mean_std(cell)) for cell in cells]
+        lines.append([*map(str, point), *ours, *(f"{chi2:.1f}" for chi2 in chi2s)])
+    header = ["λ_init", "α", *INITS, *(f"π = {prior}" for prior in PRIORS), *(f"χ², {part}" for part in parts)]
+    return markdown(header, lines)
+
+
+def mnist_capacity() -> str:
+    """Nets that can memorise more: their errors by initial labels, and how many of the trials failed."""
+    rows = rows_of(RECIPES["mnist-capacity"](), committed_rows())
+    lines = []
+    for (net, decay, lambda_init, alpha), errors in _errors(rows, "net", "weight_decay", *POINT[:2]).items():
+        failed = sum(error > FAILED for init in INITS for error in errors[init])
+        cells = [_plus_minus(*mean_std(errors[init])) for init in INITS]
+        lines.append([net, f"{decay:g}", str(lambda_init), str(alpha), *cells, str(failed)])
+    return markdown(["net", "weight decay", "λ_init", "α", *INITS, "failed, of 30"], lines)
+
+
+FAILED = 25.0  # percent of test error: such a network has learned one class
 
 
 def other_encoder(features: str) -> str:
@@ -471,6 +520,8 @@ TABLES = {
         "other-encoder": partial(other_encoder, "minilm-mean"),
         "tally": paper_tally,
         "mnist-base": mnist_base,
+        "mnist-base-again": mnist_base_again,
+        "mnist-capacity": mnist_capacity,
     },
 }
 
