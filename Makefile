@@ -3,7 +3,7 @@
 # make lint   ruff and mypy
 # make tables write the tables of README.md and docs/ anew, from results/ and the registry
 # make evidence  compare the figures of `pulab fit` with the truth on real tables (an hour), write docs/evidence.md
-# make torture  kill writers, mutate model files, try the lowest versions (hours); the counts are in docs/reliability.md
+# make torture  kill writers and trainings, mutate model files, fit a thousand times, try bad inputs and the lowest versions (hours); counts: docs/reliability.md
 # make docs   build the site: build/docs/index.html
 #
 # Each makes .venv and installs into it, once; nothing else on the machine is touched.
@@ -38,16 +38,20 @@ torture: .venv/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/rows.py 1000
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/models.py 100000
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/models.py --kills 1000
-	$(BIN)/python benchmarks/torture/lowest.py build/lowest torch
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/checkpoints.py 1000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/soak.py 1000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/inputs.py 10000
+	PULAB_LONG=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster/test_train.py
+	$(BIN)/python benchmarks/torture/lowest.py build/lowest
 	$(BIN)/python docs/render.py
 
-# The API's pages are made anew each time, so that none outlives its module.
+# The pages of the API and of notebooks are made anew each time, so that none outlives its source.
 docs: .venv/.docs
-	rm -rf docs/api
+	rm -rf docs/api docs/notebooks
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
 
 clean:
-	rm -rf .venv build docs/api demo.html
+	rm -rf .venv build docs/api docs/notebooks demo.html
 
 # A stamp for what is installed, so that a second call costs nothing. Editable: changed source needs no reinstall.
 .venv/.demo: pyproject.toml constraints.txt

@@ -86,6 +86,8 @@ def by_true_labels(name: str, y: Marks, g: Array, prior: float) -> float:
             return float((y != decided).mean())
         case "lee_liu":
             return float(decided[y == 1].mean() ** 2 / decided.mean())
+        case "centred_risk":
+            g = 4 * (g - np.quantile(g, 1 - prior)) / g.std()
     loss = 1 / (1 + np.exp(np.where(y == 1, g, -g)))
     return float(prior * loss[y == 1].mean() + (1 - prior) * loss[y == 0].mean())
 

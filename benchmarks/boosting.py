@@ -28,7 +28,7 @@ def main(n: int = 1_000_000, trees: int = 100) -> None:
     X, s = table(n)
     plain = lightgbm.LGBMClassifier(n_estimators=trees, num_leaves=31, verbose=-1)
     shared = {"prior": 0.1, "scenario": "single-sample", "random_state": 0}
-    boosting = NNPUBoostingClassifier(n_estimators=trees, early_stopping=None, **shared)
+    boosting = NNPUBoostingClassifier(n_estimators=trees, num_leaves=31, early_stopping=None, **shared)
     # A bag has twice as many rows as are labelled. Ten bags are compared with ten plain fits to a bag, and with one
     # plain fit to as many rows, which has less overhead.
     bags, per_bag = 10, int(2 * s.sum())

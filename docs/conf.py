@@ -1,5 +1,7 @@
 """The site: make docs."""
 
+import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +62,30 @@ def keep_figures_whole(app: Sphinx, page: document) -> None:
             text.parent.replace(text, Text(text.replace(" ± ", "\u00a0±\u00a0")))
 
 
+def write_notebooks(app: Sphinx) -> None:
+    """A page for each notebook, made anew each time: its words, its code and what it showed when it was last run."""
+    folder = Path(app.srcdir) / "notebooks"
+    folder.mkdir(exist_ok=True)
+    for path in sorted((Path(app.srcdir).parent / "examples" / "notebooks").glob("*.ipynb")):
+        parts = []
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            source = "".join(cell["source"])
+            parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+            for output in cell.get("outputs", []):
+                data = output.get("data", {"text/plain": output.get("text")})
+                if "image/png" in data:
+                    picture = folder / f"{path.stem}-{len(parts)}.png"
+                    picture.write_bytes(base64.b64decode(data["image/png"]))
+                    parts.append(f"![What the cell above shows]({picture.name})")
+                else:
+                    parts.append("```\n" + "".join(data["text/plain"]).rstrip("\n") + "\n```")
+        text = "\n\n".join(parts).replace("](../../docs/", "](../")
+        (folder / f"{path.stem}.md").write_text(text + "\n", encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
     """Sphinx calls this."""
+    app.connect("builder-inited", write_notebooks)
     app.connect("autodoc-skip-member", skip)
     app.connect("doctree-read", unlink_folders)
     app.connect("doctree-read", keep_figures_whole)

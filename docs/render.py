@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pulab.bench import RECIPES, committed_rows, read_rows, rows_of
+from pulab.bench.league import lines as league_lines
 from pulab.bench.paper import ENCODER, INITS, PRIORS, TEXTS, cell_runs, table_cells
 from pulab.bench.store import Row
-from pulab.methods import METHODS
+from pulab.methods import FAMILIES, METHODS
+from pulab.report.league import results as league_results
 from pulab.report.paper import HEADER, PAPER_TRIALS, TALLY_HEADER, Result, as_lines, results, tally, targets
+from pulab.report.show import league_sections
 from pulab.report.tables import by_dataset, by_method, markdown, mean_std
 
 ROOT = Path(__file__).parents[1]
@@ -30,14 +33,17 @@ def demo() -> str:
 
 
 def methods() -> str:
-    lines = [[f"`{key}`", f"`{m.class_name}`", m.summary, m.reference] for key, m in METHODS.items()]
-    return markdown(["key", "class", "what it does", "reference"], lines)
+    """The keys by family."""
+    keys = {family: [f"`{key}`" for key, m in METHODS.items() if m.family == family] for family in FAMILIES}
+    lines = [[words, ", ".join(keys[family])] for family, words in FAMILIES.items() if keys[family]]
+    return markdown(["how they learn", "methods"], lines)
 
 
 def classifiers() -> str:
     names = dict.fromkeys(m.class_name for m in METHODS.values())
+    names |= dict.fromkeys(("PositiveKindsClassifier", "fit_many", "fit_parquet", "fit_parquet_on_ray", "export_onnx"))
     lines = [".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   ~pulab.{name}" for name in names)]
-    return "\n".join(["```{eval-rst}", *lines, "   ~pulab.fit_many", "```"])
+    return "\n".join(["```{eval-rst}", *lines, "```"])
 
 
 def guide() -> str:
@@ -53,8 +59,11 @@ def guide() -> str:
         learner = "network" if m.is_network else "for tables"
         measured = [f"[{page}]({page}.md)" for page, keys in pages.items() if key in keys] or ["nothing yet"]
         link = f"[{m.class_name}](#pulab.{m.class_name})"
-        lines.append([f"`{key}`", link, learner, ", ".join(needs) or "–", ", ".join(measured)])
-    return markdown(["key", "class", "learner", "needs", "measured in"], lines)
+        weights = "yes" if m.takes_weights else "–"
+        what = [m.summary, learner, ", ".join(needs) or "–", weights]
+        lines.append([f"`{key}`", link, *what, m.reference, ", ".join(measured)])
+    header = ["key", "class", "what it does", "learner", "needs", "takes weights", "reference", "measured in"]
+    return markdown(header, lines)
 
 
 def _methods_by_page() -> dict[str, set[str]]:
@@ -82,6 +91,23 @@ def paper_tally() -> str:
 
 
 Point = tuple[Any, ...]
+
+
+def league() -> str:
+    """Standings and errors of the methods, as far as there are rows."""
+    rows = rows_of(RECIPES["league"](), committed_rows())
+    if not rows:
+        return "Not run yet."
+    parts = []
+    for section in league_sections(league_results(league_lines(), rows)):
+        parts += [
+            f"**{section.title}**",
+            markdown(section.header, section.lines),
+            *([section.note] if section.note else []),
+        ]
+    return "\n\n".join(parts)
+
+
 POINT = ("lambda_init", "alpha", "positive_loss")
 
 
@@ -164,25 +190,26 @@ def other_encoder(features: str) -> str:
     return markdown(["", *HEADER], lines)
 
 
-def headline(seeds: str) -> str:
-    """Table 2 in short: a line per data set."""
-    all_results = [r for r in paper_results(2) if r.seeds == seeds and r.paper_mean is not None]
-    columns = {(r.method, r.setting): r for r in all_results}
+def headline() -> str:
+    """Table 2 in short, a line per data set: fresh seeds, and the first ones where the fresh are not run yet."""
+    cells: dict[str, dict[str, list[Result]]] = {}
+    for r in paper_results(2):
+        if r.paper_mean is not None:
+            name = f"{r.dataset}, {r.features}" if r.features else r.dataset
+            column = f"`{r.method}`" + (", tuned" if r.setting == "tuned" else "")
+            cells.setdefault(name, {}).setdefault(column, []).append(r)
     lines = []
-    for dataset in dict.fromkeys(r.dataset for r in all_results):
-        of_dataset = {(r.method, r.setting): r for r in all_results if r.dataset == dataset}
-        ours = [_short(r) for r in of_dataset.values()]
-        paper = of_dataset["joint", "paper"]
-        name = f"{dataset}, {paper.features}" if paper.features else dataset
-        lines.append([name, *ours, f"{paper.paper_mean:.2f} ± {paper.paper_std:.2f}"])
-    names = [f"`{method}`" + (", tuned" if setting == "tuned" else "") for method, setting in columns]
-    return markdown(["test error, %", *names, "`joint` in the paper"], lines)
+    for name, columns in cells.items():
+        (of_paper, *_) = columns["`joint`"]
+        paper = "another encoder" if of_paper.features else _plus_minus(of_paper.paper_mean or 0.0, of_paper.paper_std)
+        lines.append([name, *map(_freshest, columns.values()), paper])
+    return markdown(["test error, %", *columns, "`joint` in the paper"], lines)
 
 
-def _short(r: Result) -> str:
-    if r.mean is None or r.std is None:
-        return "not run yet"
-    return f"{r.mean:.2f} ± {r.std:.2f}" + ("" if r.n == 10 else f" (n = {r.n})")
+def _freshest(of_cell: list[Result]) -> str:
+    by_seeds = {r.seeds: r for r in of_cell if r.mean is not None}
+    r = by_seeds.get("fresh") or by_seeds["first"]
+    return f"{_plus_minus(r.mean or 0.0, r.std)}{'' if r.seeds == 'fresh' else ' *'}"
 
 
 def measured(name: str, columns: dict[str, str]) -> str:
@@ -388,11 +415,25 @@ def metrics_bias() -> str:
     return markdown(["metric", "true values", *(f"{scenario}, {n}" for scenario, n in places)], lines)
 
 
+def metrics_curves() -> str:
+    """Mean error and root mean squared error of points of the curves, at three recalls."""
+    rows = read_rows([committed_rows() / "metrics" / "curves.jsonl"])
+    places = sorted({(row["scenario"], row["labelled"]) for row in rows})
+    lines = []
+    for name in dict.fromkeys(row["value"] for row in rows):
+        for i, recall in enumerate(rows[0]["recalls"]):
+            own = {(row["scenario"], row["labelled"]): row for row in rows if row["value"] == name}
+            cells = [f"{own[place]['bias'][i]:+.3f} ({own[place]['rmse'][i]:.3f})" for place in places]
+            lines.append([name, f"{recall}", *cells])
+    return markdown(["point", "at recall", *(f"{scenario}, {n}" for scenario, n in places)], lines)
+
+
 def torture() -> str:
-    """The counts of the long tests, a line each."""
+    """The counts of the long tests, a line each: of each test the newest row."""
 
     def rows(name: str) -> list[Row]:
-        return read_rows([committed_rows() / "reliability" / f"{name}.jsonl"])
+        found = read_rows([committed_rows() / "reliability" / f"{name}.jsonl"])
+        return list({row.get("topic"): row for row in found}.values())
 
     lines = [
         [
@@ -404,13 +445,27 @@ def torture() -> str:
     ]
     for row in rows("models"):
         if "cases" in row:
-            fine = f"{row['ModelFileError']:,} refused, {row['loaded and predicts']} load and predict"
+            fine = f"{row['ModelFileError']:,} refused, {row['loaded and predicts']:,} load and predict"
             lines.append([row["topic"], f"{row['cases']:,} files", f"{fine}, {row['other']} other"])
         else:
             tried = f"{row['kills']:,} kills, {row['reads']:,} reads beside the writer"
             lines.append([row["topic"], tried, f"{row['failed']} failed, {row['leftovers']} leftovers"])
-    lowest = [f"{row['passed']} tests passed, {row['skipped']} skipped" for row in rows("lowest")]
-    lines += [["lowest versions", "all dependencies but torch", found] for found in lowest]
+    for row in rows("checkpoints"):
+        tried = f"{row['kills']:,} kills, {row['in_save']} in a save, {row['mid_epoch']} inside an epoch"
+        same = f"{row['trainings']} trainings, {row['different']} ended differently, {row['leftovers']} leftovers"
+        lines.append([row.get("topic", "killed trainings"), tried, same])
+    for row in rows("soak"):
+        grown = (
+            f"{row['MiB grown']:.0f} MiB, {row['descriptors grown']} open files, {row['threads grown']} threads grown"
+        )
+        lines.append(["fits in one process", f"{row['fits']:,} fits, {row['methods']} methods", grown])
+    for row in rows("inputs"):
+        fine = f"{row['refused']:,} refused in one line, {row['works']} work"
+        lines.append([row["topic"], f"{row['cases']:,} calls, files and commands", f"{fine}, {row['other']} other"])
+    for row in rows("lowest"):
+        but = f" but {', '.join(row['kept'])}" if row["kept"] else ""
+        tried = f"all dependencies{but}, tests of {row['topic']}"
+        lines.append(["lowest versions", tried, f"{row['passed']} tests passed, {row['skipped']} skipped"])
     return markdown(["what", "how much", "outcome"], lines)
 
 
@@ -485,22 +540,45 @@ FIRST_ANSWER = {
     "peak_mb": "MB at the peak",
 }
 
+MARKS_RISK = runpy.run_path(str(ROOT / "benchmarks" / "marks_risk.py"))
+
+
+def marks_risk() -> str:
+    """Accuracy of the risk methods on MNIST, and what was published about three of them."""
+    lines = []
+    for row in rows_of(MARKS_RISK["specs"](), committed_rows()):
+        accuracy, published = 100 - row["test_error"], MARKS_RISK["PUBLISHED"].get(row["method"])
+        beside = ["–", "–"] if published is None else [f"{published:.1f}", f"{accuracy - published:+.1f}"]
+        epochs = " + ".join(str(row["params"][name]) for name in ("epochs", "mixup_epochs") if name in row["params"])
+        lines.append([f"`{row['method']}`", epochs, f"{accuracy:.1f}", *beside])
+    return markdown(["method", "epochs", "accuracy, %", "PU-Bench", "difference"], lines)
+
+
 TABLES = {
-    "README.md": {"paper": partial(headline, "first"), "methods": methods},
+    "README.md": {"paper": headline, "methods": methods},
     "docs/index.md": {"demo": demo},
     "docs/api.md": {"classifiers": classifiers},
-    "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds")},
-    "docs/defaults.md": {"table": defaults},
+    "docs/methods.md": {"methods": guide, "seconds": partial(defaults, "seconds"), "marks-risk": marks_risk},
+    "docs/defaults.md": {
+        "table": defaults,
+        **runpy.run_path(str(ROOT / "benchmarks" / "_defaults_page.py"))["TABLES"],
+    },
+    "docs/league.md": {
+        "league": league,
+        "label-marks": runpy.run_path(str(ROOT / "benchmarks" / "label_marks.py"))["table"],
+    },
     "docs/priors.md": {
         "aim": prior_aim,
         "methods": prior_methods,
         "single-sample": partial(prior_errors, "single-sample"),
         "case-control": partial(prior_errors, "case-control"),
     },
-    "docs/python.md": {"bias": metrics_bias},
+    "docs/python.md": {"bias": metrics_bias, "curves": metrics_curves},
     "docs/reliability.md": {"torture": torture},
     "docs/review.md": {"feedback": feedback, "feedback-intervals": feedback_intervals},
     "docs/evidence.md": runpy.run_path(str(ROOT / "benchmarks" / "_evidence_page.py"))["TABLES"],
+    "docs/frontier.md": runpy.run_path(str(ROOT / "benchmarks" / "_frontier_page.py"))["TABLES"],
+    "docs/scale.md": runpy.run_path(str(ROOT / "benchmarks" / "_scale_page.py"))["TABLES"],
     "docs/performance.md": {
         "goals": goals,
         "cost": partial(measured, "cost", COST),

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pulab.augment import POLICIES, weak
+from pulab.augment import FOR_TABLES, POLICIES, weak
 from pulab.training import Augment, RandomSource
 
 
@@ -40,10 +40,24 @@ def test_every_row_has_its_own_draw_whichever_models_are_beside_it(policy: Augme
     assert torch.allclose(policy(x[:1], source(8)), view[1:], atol=1e-12)
 
 
-@policies
+@pytest.mark.parametrize("policy", [POLICIES[name] for name in POLICIES if name not in FOR_TABLES])
 def test_the_scale_of_pixels_does_not_matter(policy: Augment) -> None:
     x = images()
     assert torch.allclose(policy(255 * x - 3, source()), 255 * policy(x, source()) - 3, atol=1e-9)
+
+
+def test_the_mask_sets_a_third_of_the_features_to_zero() -> None:
+    x = torch.rand(2, 500, 6, dtype=torch.float64) + 1
+    view = POLICIES["mask"](x, source(1, 2))
+    gone = view == 0
+    assert torch.equal(view[~gone], x[~gone])
+    assert gone.double().mean(1) == pytest.approx(np.full((2, 6), 1 / 3), abs=0.08)
+
+
+def test_noise_is_normal_and_of_a_fixed_size() -> None:
+    added = POLICIES["noise"](x := torch.rand(2, 400, 6, dtype=torch.float64), source(1, 2)) - x
+    assert added.std() == pytest.approx(0.3, abs=0.02)
+    assert added.mean() == pytest.approx(0.0, abs=0.02)
 
 
 def test_the_weak_view_is_a_flip_and_a_shift_of_the_reflected_image() -> None:

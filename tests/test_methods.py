@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.utils.validation import has_fit_parameter
 
 import pulab
 from pulab import estimators
-from pulab.methods import METHODS
+from pulab.methods import FAMILIES, METHODS
 
 
 @pytest.mark.parametrize("key", METHODS)
@@ -18,9 +19,11 @@ def test_an_entry_is_true_of_its_class(key: str) -> None:
     assert cls.__name__ == method.class_name
     assert cls is getattr(pulab, method.class_name) is getattr(estimators, method.class_name)
     assert method.class_name in pulab.__all__
+    assert method.family in FAMILIES
     parameters = inspect.signature(cls).parameters
     assert "prior" in parameters or not method.needs_prior
     assert ("module" in parameters) == method.is_network
+    assert has_fit_parameter(cls, "sample_weight") == method.takes_weights
     assert ("X_negative" in inspect.signature(cls.fit).parameters) or not method.needs_negatives
 
 

@@ -1,5 +1,6 @@
 """Each metric against its value by true labels, on simulated data, in both scenarios."""
 
+import runpy
 from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -92,6 +93,56 @@ def test_precision_of_candidates_is_about_the_unlabeled(scenario: str) -> None:
     assert precision == pytest.approx(y[top].mean(), abs=0.03)
     lift = metrics.lift_at_k(s, g, k=20_000, scenario=scenario)
     assert lift == pytest.approx(y[top].mean() / y[unlabeled].mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_curves_meet_those_of_true_labels(scenario: str) -> None:
+    s, y, g = simulate(scenario, 200_000, seed=3)
+    rows = population(scenario, s)
+    given = {"prior": PRIOR, "scenario": scenario}
+    false, true, at = metrics.roc_curve(s, g, **given)
+    real_false, real_true, real_at = with_truth.roc_curve(y[rows], g[rows])
+    grid = np.linspace(-3, 3, 50)
+    for found, real in ((false, real_false), (true, real_true)):
+        assert np.interp(-grid, -at, found) == pytest.approx(np.interp(-grid, -real_at, real), abs=0.02)
+    precision, recall, at = metrics.precision_recall_curve(s, g, **given)
+    real_precision, real_recall, real_at = with_truth.precision_recall_curve(y[rows], g[rows])
+    assert np.interp(-grid, -at, recall) == pytest.approx(np.interp(grid, real_at, real_recall[:-1]), abs=0.02)
+    assert np.interp(-grid, -at, precision) == pytest.approx(np.interp(grid, real_at, real_precision[:-1]), abs=0.03)
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_the_area_below_the_roc_curve_is_the_auc(scenario: str) -> None:
+    s, _, g = simulate(scenario, 300, seed=4)
+    for scores in (g, g.round(), np.zeros_like(g)):  # ties, too
+        false, true, at = metrics.roc_curve(s, scores, prior=PRIOR, scenario=scenario)
+        assert np.trapezoid(true, false) == pytest.approx(metrics.roc_auc(s, scores, prior=PRIOR, scenario=scenario))
+        assert at[0] == np.inf
+        assert (false[0], true[0], false[-1], true[-1]) == pytest.approx((0, 0, 1, 1))
+
+
+def test_curves_by_hand() -> None:
+    """Two labelled rows at 3 and 1; the population at 3, 2, 1, 0. Half of it is positive."""
+    s, scores = [1, 1, 0, 0, 0, 0], [3, 1, 3, 2, 1, 0]
+    false, true, at = metrics.roc_curve(s, scores, prior=0.5)
+    assert at.tolist() == [np.inf, 3, 2, 1, 0]
+    assert true.tolist() == [0, 0.5, 0.5, 1, 1]
+    assert false.tolist() == [0, 0, 0.5, 0.5, 1]
+    precision, recall, at = metrics.precision_recall_curve(s, scores, prior=0.5)
+    assert at.tolist() == [3, 2, 1, 0]
+    assert recall.tolist() == [0.5, 0.5, 1, 1]
+    assert precision == pytest.approx([1, 0.5, 2 / 3, 0.5])
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_points_of_the_curves_are_without_bias_in_small_samples(scenario: str) -> None:
+    """Against the formula of two normal classes. The committed rows have 1,000 samples, and other sizes."""
+    errors = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "curves.py"))["errors"]
+    found = errors(scenario, (50, 1000), repeats=150)
+    for name, values in found.items():
+        noise = 4 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        mean = np.abs(values.mean(axis=0))
+        assert (mean > noise).all() if "uncorrected" in name else (mean < noise).all(), name
 
 
 def test_the_wrong_scenario_is_off() -> None:
@@ -196,3 +247,15 @@ def test_a_single_labelled_row_has_an_interval() -> None:
     estimate = metrics.estimate("roc_auc", s, np.arange(10.0)[::-1], prior=0.3, scenario="single-sample")
     assert estimate.interval is not None
     assert np.isfinite(estimate.interval).all()
+
+
+@pytest.mark.parametrize("scenario", metrics.SCENARIOS)
+def test_the_centred_risk_does_not_see_confidence(scenario: str) -> None:
+    s, _, g = simulate(scenario, 500, 0)
+    risk = metrics.centred_risk(s, g, prior=PRIOR, scenario=scenario)
+    for by, shift in ((0.01, -7.0), (1e4, 3.0)):
+        assert metrics.centred_risk(s, by * g + shift, prior=PRIOR, scenario=scenario) == pytest.approx(risk, rel=1e-6)
+    of = g if scenario == "single-sample" else g[s == 0]
+    centred = 4 * (g - np.quantile(of, 1 - PRIOR)) / of.std()
+    assert risk == metrics.nnpu_risk(s, centred, prior=PRIOR, scenario=scenario)
+    assert metrics.centred_risk(s, np.zeros(len(g)), prior=PRIOR, scenario=scenario) == pytest.approx(0.5)

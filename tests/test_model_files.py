@@ -9,17 +9,24 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+)
 from sklearn.neural_network import MLPClassifier
-from sklearn.svm import SVC
+from sklearn.svm import SVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.tree._tree import Tree
 
@@ -62,6 +69,10 @@ def lie_in_forest(model: Any) -> None:
     tree.tree_, tree.n_features_in_ = wider(tree.tree_, 9_999), 10_000
 
 
+def fewer_columns(model: Any) -> None:
+    model._max_features -= 1
+
+
 def lie_in_stages(model: Any) -> None:
     model.estimators_ = np.repeat(model.estimators_, 3, axis=1)
 
@@ -98,6 +109,9 @@ def many_jobs(model: Any) -> None:
         (HistGradientBoostingClassifier(max_iter=2), lie_in_hist("is_categorical", 1)),
         (HistGradientBoostingClassifier(max_iter=2), lie_in_hist("left", 10**6)),
         (SVC(), lie_in_svc),
+        (OneClassSVM(), lie_in_svc),
+        (IsolationForest(n_estimators=2), lie_in_forest),
+        (IsolationForest(n_estimators=2), fewer_columns),
         (MLPClassifier(max_iter=2, random_state=0), lie_in_random_state),
     ],
 )
@@ -110,12 +124,12 @@ def test_numbers_that_compiled_code_would_follow_are_checked(model: Any, lie: Ca
         loaded(dumped(model))
 
 
-def changed(raw: bytes, **members: bytes) -> bytes:
+def changed(raw: bytes, how: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
     """A skops file with other members."""
     with zipfile.ZipFile(io.BytesIO(raw)) as file:
         content = {name: file.read(name) for name in file.namelist()} | members
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(out, "w", how) as file:
         for name, part in content.items():
             file.writestr(name, part)
     return out.getvalue()
@@ -127,10 +141,13 @@ def test_sizes_and_types_of_a_skops_file_are_checked_first() -> None:
         schema = file.read("schema.json").decode()
         name = next(name for name in file.namelist() if name.endswith(".npy"))
         header = file.read(name)[:128]
-    bomb = changed(raw, **{"0.npy": bytes(2**28)})
-    assert len(bomb) < 2**20
-    with pytest.raises(ModelFileError, match="grow too large"):
+    bomb = changed(raw, zipfile.ZIP_DEFLATED, **{"0.npy": bytes(2**26)})
+    assert len(bomb) < 2**17
+    with pytest.raises(ModelFileError, match="is compressed, and could grow"):
         loaded(bomb)
+    at = raw.index(b"PK\1\2") + 20  # the sizes of the first member in the list at the end
+    with pytest.raises(ModelFileError, match="larger than the file"):
+        loaded(raw[:at] + (2**30).to_bytes(4, "little") * 2 + raw[at + 8 :])
     with pytest.raises(ModelFileError, match="another size than its header"):
         loaded(changed(raw, **{name: re.sub(rb"\(\d+,", b"(99999999,", header).ljust(128) + bytes(64)}))
     number = re.search(r'"__id__": (\d+)', schema)
@@ -143,6 +160,54 @@ def test_sizes_and_types_of_a_skops_file_are_checked_first() -> None:
     ):
         with pytest.raises(ModelFileError):
             loaded(changed(raw, **{"schema.json": lie.encode()}))
+
+
+SCHEMA = b'{"protocol": 2, "content": [%s]}'
+TEXTS = {
+    "lists": SCHEMA % (b"[]," * 170_000 + b"[]"),
+    "dicts": SCHEMA % (b'{"abcdef":"ab"},' * 32_000 + b"{}"),
+    "words": SCHEMA % (b'"ab",' * 100_000 + b"0"),
+    "numbers": SCHEMA % (b"1.5," * 125_000 + b"0"),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_text_cannot_fill_the_memory(kind: str, tmp_path: Path) -> None:
+    """In a skops file and in the document, 500 KB each. Python counts the memory that it gives."""
+    text = TEXTS[kind]
+    save_model(fitted("elkan-noto"), tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    document = json.loads(path.read_bytes())
+    signed(tmp_path / "model", {**document, "more": json.loads(text)})
+    path.write_text(json.dumps(json.loads(path.read_bytes()), separators=(",", ":")))
+    skops = changed(dumped(DecisionTreeClassifier(max_depth=2).fit(X, S)), **{"schema.json": text})
+    for load, size in ((lambda: loaded(skops), len(skops)), (lambda: load_model(path.parent), path.stat().st_size)):
+        if kind in ("lists", "dicts"):
+            with pytest.raises(ModelFileError, match="more lists than pulab writes"):
+                load()
+        peak_of(load)  # imports
+        assert peak_of(load) < 18 * size + 2**22
+
+
+def peak_of(load: Callable[[], Any]) -> int:
+    """The most memory that a load takes which is refused, or that loads what nobody reads."""
+    tracemalloc.start()
+    try:
+        with suppress(Exception):  # of any kind: another test has that
+            load()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_tree_of_lightgbm_cannot_fill_the_memory() -> None:
+    text = fitted("nnpu-boosting").model_.model_to_string()
+    lying = re.sub(r"leaf_value=\S+", "leaf_value=" + "12 " * 10**6, text, count=1)
+    sizes = [len("Tree=" + tree) for tree in re.split(r"(?m)^Tree=", lying.split("end of trees")[0])[1:]]
+    lying = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", lying)
+    assert peak_of(lambda: check_lightgbm(lying)) < 6 * len(lying)
+    with pytest.raises(ModelFileError, match="numbers of leaf_value"):
+        check_lightgbm(lying)
 
 
 LIGHTGBM = (
@@ -329,6 +394,7 @@ TABLE_LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "bands of too few rows": lambda d: d["draw"][2].__setitem__(-1, d["draw"][2][-1] - 1),
     "a band that is not there": lambda d: d["draw"][1].__setitem__(0, 99),
     "a negative band": lambda d: d["draw"][1].__setitem__(0, -1),
+    "more labelled rows than rows": lambda d: d["draw"][3].__setitem__(0, 10**400),
     "no reasons": lambda d: d["draw"].__setitem__(0, [c for c in d["draw"][0] if c[0] != "reason_1"]),
     "a profile of other columns": lambda d: d["profile"]["columns"][0].update(name="y"),
     "a profile that is short": lambda d: d["profile"]["columns"].pop(),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -152,6 +153,7 @@ def test_a_liar_with_right_checksums_gets_one_line_and_runs_nothing(
         {"model": {"evil": "os.system"}},
         {"model": {"object": {**document["model"]["object"], "state": {**state, "row_shape_": {"tuple": [10**12]}}}}},
         {"model": {"object": {**document["model"]["object"], "state": {**state, "prior_": "a", "classes_": 3}}}},
+        {"model": {"object": {**document["model"]["object"], "state": {**state, "module": 10**12}}}},
         {"files": {"../../etc/passwd": "0"}},
         {"format": 99},
         {"kind": "table model"},
@@ -235,7 +237,7 @@ def test_a_model_that_cannot_be_loaded_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_a_registered_class_of_the_users_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "plain", Method(f"{__name__}.PlainNetwork", "", ""))
+    monkeypatch.setitem(METHODS, "plain", Method(f"{__name__}.PlainNetwork", "", "", "risk"))
     model = PlainNetwork(prior=0.4, random_state=0).fit(BLOBS.X, BLOBS.s)
     loaded = load_model(save_model(model, tmp_path / "model"))
     assert type(loaded) is PlainNetwork
@@ -279,3 +281,22 @@ def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
         save_model(model, tmp_path / "model")
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("there", "here"), [("cuda", "cpu"), ("cpu", "cuda")])
+def test_a_model_of_one_device_is_used_on_the_other(there: str, here: str, tmp_path: Path) -> None:
+    model = NNPUClassifier(prior=0.4, epochs=2, device=there, random_state=0).fit(BLOBS.X, BLOBS.s)
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    assert loaded.device_.type == next(loaded.module_.parameters()).device.type == "cpu"  # wherever it was fitted
+    np.testing.assert_allclose(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X), rtol=0, atol=1e-9)
+    loaded.module_.to(here)
+    np.testing.assert_allclose(loaded.predict_proba(BLOBS.X), model.predict_proba(BLOBS.X), rtol=0, atol=1e-9)
+
+
+def test_a_model_of_a_frame_is_loaded_without_a_warning(tmp_path: Path) -> None:
+    """Warnings are errors in tests. The check of a loaded model scores rows that have no names of columns."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    clf = ElkanNotoClassifier(prior=0.5, random_state=0).fit(X, [1] * 20 + [0] * 40)
+    loaded = load_model(save_model(clf, tmp_path / "model"))
+    assert np.array_equal(loaded.predict_proba(X), clf.predict_proba(X))

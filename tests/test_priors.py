@@ -223,3 +223,11 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="infinity"):
         estimate_prior(np.full_like(X, np.inf), s)
     assert set(METHODS) == {"auto", "dedpul", "bbe", "tice", "km2", "elkan-noto"}
+
+
+def test_scores_of_u_that_are_one_point_need_little_memory() -> None:
+    """All of U has one score, and P is spread far beyond it: the width of the kernel stays within the range."""
+    positive = np.linspace(-30, 30, 20)
+    ratio = density_ratio(Sample(positive, np.concatenate([np.zeros(50_000), [1e-9]])))
+    assert np.isfinite(ratio).all()
+    assert ratio.mean() == pytest.approx(1)

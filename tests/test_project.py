@@ -16,6 +16,7 @@ SOURCE = ROOT / "src" / "pulab"
 LAYERS = [
     ["errors", "summary"],
     ["_files", "_validation", "_parameters", "_scaling", "_torch", "_threads"],
+    ["cluster"],
     ["losses", "nets", "metrics", "datasets"],
     ["model_selection"],
     ["priors"],
@@ -39,6 +40,7 @@ WITHOUT_TORCH = (
     "_parameters",
     "_validation",
     "_scaling",
+    "cluster",
     "metrics",
     "model_selection",
     "priors",

@@ -1,7 +1,7 @@
 """Run tests with the lowest versions that pyproject.toml allows: python benchmarks/torture/lowest.py FOLDER [PACKAGE…]
 
-FOLDER gets a virtual environment, about 2 GB. The packages that are named keep their pin of constraints.txt. One row
-per call goes to results/reliability/lowest.jsonl.
+FOLDER gets a virtual environment, about 6 GB. The packages that are named keep their pin of constraints.txt. Two rows
+per call go to results/reliability/lowest.jsonl, one per group of tests.
 """
 
 import json
@@ -16,16 +16,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROWS = Path(os.environ.get("BENCHMARK_ROWS", ROOT / "results" / "reliability"))
-# What other libraries do for pulab: downloads, models, tables, the commands, pages, texts.
-TESTS = (
-    "tests/datasets",
-    "tests/test_persistence.py",
-    "tests/tables/test_frame.py",
-    "tests/tables/test_files.py",
-    "tests/cli",
-    "tests/report",
-    "tests/text",
-)
+TESTS = {
+    # What other libraries do for pulab: downloads, models, tables, the commands, pages, texts.
+    "libraries": (
+        "tests/datasets",
+        "tests/test_persistence.py",
+        "tests/tables/test_frame.py",
+        "tests/tables/test_files.py",
+        "tests/cli",
+        "tests/report",
+        "tests/text",
+    ),
+    # What torch, safetensors and onnx do for it.
+    "networks": (
+        "tests/training",
+        "tests/test_losses.py",
+        "tests/test_nets.py",
+        "tests/test_onnx.py",
+        "tests/test_augment.py",
+        "tests/estimators/test_joint.py",
+        "tests/estimators/test_joint_views.py",
+        "tests/estimators/test_modules.py",
+    ),
+}
 
 
 def lowest(kept: set[str]) -> list[str]:
@@ -43,7 +56,7 @@ def lowest(kept: set[str]) -> list[str]:
 
 
 def main() -> None:
-    """Make the environment, run the tests, store and print the counts."""
+    """Make the environment, run each group of tests, store and print the counts."""
     folder, kept = Path(sys.argv[1]), set(sys.argv[2:])
     versions = lowest(kept)
     python = folder / "bin" / "python"
@@ -51,17 +64,29 @@ def main() -> None:
         venv.create(folder, with_pip=True)
     for wanted in (versions, ["--no-deps", "--editable", str(ROOT)]):
         subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+    codes = [run(python, topic, versions, kept) for topic in TESTS]
+    raise SystemExit(max(codes))
+
+
+def run(python: Path, topic: str, versions: list[str], kept: set[str]) -> int:
+    """Run a group of tests. Returns the exit code."""
     # Old libraries warn about each other, so a warning is no fault here.
-    tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", "--durations=0", *TESTS]
+    tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", "--durations=0", *TESTS[topic]]
     settings = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(tests, cwd=ROOT, env=settings, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout)
     counts = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)", done.stdout[-200:])}
-    row = {"versions": versions, "kept": sorted(kept), **counts, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    row = {
+        "topic": topic,
+        "versions": versions,
+        "kept": sorted(kept),
+        **counts,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
     ROWS.mkdir(parents=True, exist_ok=True)
     with (ROWS / "lowest.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
-    raise SystemExit(done.returncode)
+    return done.returncode
 
 
 if __name__ == "__main__":

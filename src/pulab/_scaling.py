@@ -1,6 +1,7 @@
 """Standardising features by the training rows."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]
+Over = Callable[[Array, str], Array]
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,12 @@ class Scaler:
     LIMIT = 20.0
 
     @classmethod
-    def fit(cls, X: Any, rows: Index) -> "Scaler":
-        """Mean and standard deviation over these rows. Sparse features are scaled, not centred: zeros stay zeros."""
-        unit, center, scale = _sparse_moments(X[rows]) if sparse.issparse(X) else _moments(X, rows)
+    def fit(cls, X: Any, rows: Index, over: Over = lambda values, how: values) -> "Scaler":
+        """Mean and standard deviation over these rows. Sparse features are scaled, not centred: zeros stay zeros.
+
+        ``over`` gets sums and maxima over the rows here, and gives those over the rows of all processes.
+        """
+        unit, center, scale = _sparse_moments(X[rows]) if sparse.issparse(X) else _moments(X, rows, over)
         # The deviation of a constant feature is rounding noise, not 0. Dividing by 1 keeps the feature near 0.
         constant = scale <= 1e-12 * np.abs(center)
         return cls(unit, center, np.where(constant, 1.0, scale))
@@ -58,15 +63,16 @@ class CutScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return Scaler(self.unit_, self.center_, self.scale_)(X, np.float64)
 
 
-def _moments(X: Array, rows: Index) -> tuple[Array, Array, Array]:
+def _moments(X: Array, rows: Index, over: Over) -> tuple[Array, Array, Array]:
     axes = (0, *range(2, X.ndim))
-    count = len(rows) * math.prod(X.shape[2:])
+    nothing = np.zeros((X.shape[1], *[1] * (X.ndim - 2)))
+    count = over(np.array(float(len(rows) * math.prod(X.shape[2:]))), "sum")
     peaks = [np.abs(_dense(X[block])).max(axis=axes, keepdims=True)[0] for block in _blocks(rows, X)]
-    unit = _no_zeros(np.max(peaks, axis=0))
+    unit = _no_zeros(over(np.max([nothing, *peaks], axis=0), "max"))
 
     def mean(power: int, center: Any = 0.0) -> Any:
         terms = (_dense(X[block]) / unit - center for block in _blocks(rows, X))
-        return sum((term**power).sum(axis=axes, keepdims=True)[0] for term in terms) / count
+        return over(sum(((term**power).sum(axis=axes, keepdims=True)[0] for term in terms), nothing), "sum") / count
 
     center = mean(1)
     return unit, center, np.sqrt(mean(2, center))
@@ -87,7 +93,7 @@ def _no_zeros(values: Array) -> Array:
 def _blocks(rows: Index, X: Any) -> list[Index]:
     """The rows in blocks of about 32 MiB, so that there is no second copy of X in float64."""
     at_once = max(1, 2**22 // math.prod(X.shape[1:]))
-    return np.array_split(rows, math.ceil(len(rows) / at_once))
+    return np.array_split(rows, math.ceil(len(rows) / at_once)) if len(rows) else []
 
 
 def _dense(block: Any) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
-from pulab.errors import InputError
+from pulab.errors import InputError, short
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 AUTOCAST = {"bfloat16": torch.bfloat16}  # weights stay in float32, the network computes in this
@@ -23,8 +23,8 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise InputError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.") from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"device must be 'auto', 'cpu' or 'cuda', got {short(device)}.") from error
     if resolved.type not in ("cpu", "cuda"):
         raise InputError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.")
     if resolved.type == "cuda" and not torch.cuda.is_available():

@@ -5,11 +5,13 @@ how pixels are scaled: if all pixels of a row are multiplied by a positive numbe
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pulab.errors import InputError
 from pulab.training import Augment, RandomSource
 
 
@@ -26,10 +28,19 @@ def weak(x: Tensor, random: RandomSource) -> Tensor:
 
 def strong(x: Tensor, random: RandomSource) -> Tensor:
     """The weak view; in 7 of 10 rows an affine map; other brightness, contrast and saturation, grey, a hole."""
+    return _changed(x, random, 1.0)
+
+
+def stronger(x: Tensor, random: RandomSource) -> Tensor:
+    """The strong view with 1.5 times its affine map and colours: for self-supervision."""
+    return _changed(x, random, 1.5)
+
+
+def _changed(x: Tensor, random: RandomSource, by: float) -> Tensor:
     x = weak(x, random)
-    changed = _resampled(x, _affine(x, random, angle=0.5, scale=0.2, shear=0.2, shift=0.15))
+    changed = _resampled(x, _affine(x, random, angle=0.5 * by, scale=0.2 * by, shear=0.2 * by, shift=0.15 * by))
     x = _where(random.bernoulli(0.7, x.shape[1]), changed, x)
-    return _cut_out(_recoloured(x, random), random)
+    return _cut_out(_recoloured(x, random, by), random)
 
 
 def digits(x: Tensor, random: RandomSource) -> Tensor:
@@ -38,7 +49,34 @@ def digits(x: Tensor, random: RandomSource) -> Tensor:
     return _resampled(x, grid)
 
 
-POLICIES: dict[str, Augment] = {"weak": weak, "strong": strong, "digits": digits}
+def mask(x: Tensor, random: RandomSource) -> Tensor:
+    """Of each row a random third of the features is set to zero, the mean of standardised features: for tables."""
+    return torch.where(random.bernoulli(1 / 3, *x.shape[1:]), 0.0, x)
+
+
+def noise(x: Tensor, random: RandomSource) -> Tensor:
+    """Normal noise of 0.3, in standard deviations of standardised features: for tables."""
+    return x + 0.3 * random.normal(*x.shape[1:]).to(x.dtype)
+
+
+FOR_TABLES: dict[str, Augment] = {"mask": mask, "noise": noise}
+POLICIES: dict[str, Augment] = {
+    "weak": weak,
+    "strong": strong,
+    "stronger": stronger,
+    "digits": digits,
+    **FOR_TABLES,
+}
+
+
+def policy(name: str, row_shape: Sequence[int]) -> Augment:
+    """The policy of this name, for rows of this shape."""
+    if name not in FOR_TABLES and len(row_shape) != 3:
+        raise InputError(
+            f"{name!r} is a view of images, X of shape (n, channels, height, width), got rows of shape "
+            f"{tuple(row_shape)}. Pass a function as augment, or leave it out."
+        )
+    return POLICIES[name]
 
 
 # Where a pixel comes from ---------------------------------------------------------------------------------------------
@@ -100,11 +138,11 @@ def _resampled(x: Tensor, grid: Tensor) -> Tensor:
 # What a pixel shows ---------------------------------------------------------------------------------------------------
 
 
-def _recoloured(x: Tensor, random: RandomSource) -> Tensor:
+def _recoloured(x: Tensor, random: RandomSource, by: float) -> Tensor:
     """Contrast and brightness by up to a half, of colour images also saturation and, in a tenth of the rows, grey."""
 
     def factor(reach: float) -> Tensor:
-        return 1 + random.uniform(x.shape[1], low=-reach, high=reach)[..., None, None, None]
+        return 1 + by * random.uniform(x.shape[1], low=-reach, high=reach)[..., None, None, None]
 
     mean = x.mean(dim=(-3, -2, -1), keepdim=True)
     spread = (x - mean).square().mean(dim=(-3, -2, -1), keepdim=True).sqrt()

@@ -3,14 +3,26 @@
 import sys
 import warnings
 from traceback import walk_stack
+from typing import Any
 
 
 class PulabError(Exception):
-    """Base of every error that pulab raises on purpose."""
+    """Base of every error that pulab raises on purpose. Its text is one line, whatever names and values are in it."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())
 
 
 class InputError(PulabError, ValueError):
     """Something passed in cannot be used. A ``ValueError``, as scikit-learn's callers expect."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Something passed in is of a type that cannot be used. Also a ``TypeError``, as scikit-learn's callers expect."""
+
+
+class OutOfMemoryError(PulabError, MemoryError):
+    """The memory is too small for what was asked."""
 
 
 class PriorError(InputError):
@@ -29,8 +41,16 @@ class ModelFileError(PulabError, ValueError):
     """A saved model is damaged, was changed, or was not saved by pulab."""
 
 
+class CheckpointError(PulabError, ValueError):
+    """A checkpoint is damaged, or is of another training."""
+
+
 class TrainingError(PulabError, RuntimeError):
     """Training cannot go on, for example because the loss is no longer a finite number."""
+
+
+class ClusterError(PulabError, RuntimeError):
+    """A cluster cannot be reached, has another version of pulab, or could not finish the work."""
 
 
 def in_one_line(error: BaseException) -> str:
@@ -47,3 +67,12 @@ def warn(message: str) -> None:
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
     outermost = max(i for i, name in enumerate(modules) if name.partition(".")[0] == "pulab")
     warnings.warn(message, PulabWarning, stacklevel=outermost + 2)
+
+
+def short(value: Any) -> str:
+    """A value in a message: in one line, and not too long."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # whole numbers of 4,301 digits have no text
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:97]}…"

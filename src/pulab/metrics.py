@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_prior
-from pulab.errors import InputError, PriorError, PulabWarning, warn
+from pulab._validation import SCENARIOS, check_choice, check_labels, check_number, check_prior, one_error, plain
+from pulab.errors import InputError, InputTypeError, PriorError, PulabWarning, warn
 
 Array = NDArray[np.float64]  # scores, predictions, weights
 
@@ -45,10 +45,11 @@ def split(s: Any, values: Any, scenario: str) -> Parts:
 
 def finite_values(values: Any, n: int | None = None) -> Array:
     """Scores or predictions as finite numbers, one per row (of n); of two columns of ``predict_proba`` the second."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"scores and predictions must be numbers, but: {error}.") from error
+    with one_error("scores and predictions must be numbers, but: "):
+        given = np.asarray(plain(values))
+        if given.dtype.kind in "cmMV":
+            raise InputTypeError(f"scores and predictions must be numbers, got {given.dtype}.")
+        array = given.astype(np.float64)
     if array.ndim == 2 and array.shape[1] == 2:
         array = array[:, 1]
     if array.ndim != 1 or n not in (None, len(array)):
@@ -195,6 +196,59 @@ def nnpu_risk(s: Any, logits: Any, *, prior: float, scenario: str = "case-contro
     return positive + max(0.0, negative)
 
 
+def centred_risk(s: Any, logits: Any, *, prior: float, scenario: str = "case-control") -> float:
+    """The non-negative PU risk of logits whose confidence has been taken out: for comparing settings of a method.
+
+    Logits are shifted so that the share ``prior`` of the population lies above zero, and divided by a quarter of their
+    standard deviation. So mixup or smoothing, which make every logit smaller, do not count against a setting.
+    """
+    parts = split(s, logits, scenario)
+    values = finite_values(logits)
+    cut = np.quantile(parts.population, 1 - _prior(prior, parts, scenario))
+    spread = max(float(parts.population.std()), np.finfo(np.float64).tiny)
+    return nnpu_risk(s, np.clip(4 * (values - cut) / spread, -1e9, 1e9), prior=prior, scenario=scenario)
+
+
+# Curves ---------------------------------------------------------------------------------------------------------------
+
+
+def roc_curve(s: Any, y_score: Any, *, prior: float, scenario: str = "case-control") -> tuple[Array, Array, Array]:
+    """False positive rates, true positive rates (recall) and thresholds, as scikit-learn's ``roc_curve`` gives them.
+
+    The share q of the population that reaches a threshold is prior · recall + (1 − prior) · false positive rate. The
+    area below the curve is :func:`roc_auc`. A false positive rate may be negative or fall by chance, most at the left
+    end: nothing is clipped. The first threshold is infinity, which no row reaches.
+    """
+    parts = split(s, y_score, scenario)
+    prior = _prior(prior, parts, scenario)
+    thresholds, found, called = _steps(parts)
+    return (called - prior * found) / (1 - prior), found, thresholds
+
+
+def precision_recall_curve(
+    s: Any, y_score: Any, *, prior: float, scenario: str = "case-control"
+) -> tuple[Array, Array, Array]:
+    """Precision, recall and thresholds, from the highest threshold to the lowest.
+
+    The precision is prior · recall / share of the population that reaches the threshold. The curve begins at the
+    highest score in the population: above it there is nothing to divide by. With few labelled rows its left end is
+    noise; :func:`average_precision` is corrected for that, the area below this curve is not.
+    """
+    parts = split(s, y_score, scenario)
+    prior = _prior(prior, parts, scenario)
+    thresholds, found, called = (values[1:] for values in _steps(parts))
+    some = called > 0
+    return prior * found[some] / called[some], found[some], thresholds[some]
+
+
+def _steps(parts: Parts) -> tuple[Array, Array, Array]:
+    """Falling thresholds, with the shares of P and of the population that reach them. The first is infinity."""
+    values = np.unique(np.concatenate([parts.positive, parts.population]))[::-1]
+    shares = [_count_above(part, values) / len(part) for part in (parts.positive, parts.population)]
+    found, called = (np.concatenate([[0.0], share]) for share in shares)
+    return np.concatenate([[np.inf], values]), found, called
+
+
 # The arithmetic -------------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +314,7 @@ METRICS = {
     "average_precision": Metric(average_precision, "scores"),
     "upu_risk": Metric(upu_risk, "logits", more_is_better=False),
     "nnpu_risk": Metric(nnpu_risk, "logits", more_is_better=False),
+    "centred_risk": Metric(centred_risk, "logits", more_is_better=False),
 }
 
 
@@ -271,6 +326,7 @@ class Estimate(NamedTuple):
     interval: tuple[float, float] | None
 
 
+@one_error()
 def estimate(
     metric: str | Callable[..., float],
     s: Any,
@@ -302,8 +358,8 @@ def estimate(
     if isinstance(metric, str):
         check_choice("metric", metric, METRICS)
         metric = METRICS[metric].function
-    labelled = check_labels(s, len(values), name="s").positive.astype(int)
-    array = np.asarray(values, dtype=np.float64)
+    array = finite_values(values)
+    labelled = check_labels(s, len(array), name="s").positive.astype(int)
 
     def at(p: float, rows: Any = slice(None)) -> float:
         return metric(labelled[rows], array[rows], prior=p, scenario=scenario, **options)

@@ -5,9 +5,18 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logit
-from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
 
-from pulab._validation import SCENARIOS, Index, check_choice, check_labels, check_number
+from pulab._validation import (
+    SCENARIOS,
+    Index,
+    check_choice,
+    check_labels,
+    check_number,
+    one_error,
+    plain,
+    random_numbers,
+)
 from pulab.errors import InputError
 from pulab.metrics import METRICS, Array
 
@@ -37,7 +46,9 @@ class PUStratifiedKFold:
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[Index, Index]]:
         """The training and the test rows of each fold."""
         check_number("n_splits", self.n_splits, low=2, whole=True)
-        labelled = check_labels(y, len(y)).positive
+        with one_error():
+            n = _num_samples(plain(y))
+        labelled = check_labels(y, n).positive
         fewest = min(labelled.sum(), (~labelled).sum())
         if fewest < self.n_splits:
             raise InputError(
@@ -45,7 +56,7 @@ class PUStratifiedKFold:
                 f"{(~labelled).sum()}. Use n_splits={max(2, fewest)} or label more."
             )
         # P and U are divided separately: the folds must not depend on how their rows are interleaved.
-        rng = check_random_state(self.random_state)
+        rng = random_numbers(self.random_state)
         fold = np.empty(len(labelled), dtype=np.intp)
         for marks in (labelled, ~labelled):
             rows = np.flatnonzero(marks)

@@ -91,10 +91,15 @@ class MLP(nn.Sequential):
 class SmallCNN(nn.Sequential):
     """The default for images of any size: three 3×3 convolutions, each halving the size while it is 4 or more."""
 
-    def __init__(self, n_channels: int, size: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        n_channels: int,
+        size: tuple[int, int],
+        widths: Sequence[int] = (16, 32, 64),  # twice as wide is three times slower on a CPU
+    ) -> None:
         layers: list[nn.Module] = []
         n_in, side = n_channels, min(size)
-        for width in (16, 32, 64):  # twice as wide is three times slower on a CPU
+        for width in widths:
             layers += [nn.Conv2d(n_in, width, 3, padding=1), nn.BatchNorm2d(width)]
             if side >= 4:
                 layers.append(nn.MaxPool2d(2))
@@ -102,6 +107,13 @@ class SmallCNN(nn.Sequential):
             layers.append(nn.ReLU())
             n_in = width
         super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, 1))
+
+
+class MnistMLP(nn.Sequential):
+    """The text net on the pixels of MNIST, for methods that were published with dense layers."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), MLP(784))
 
 
 def default_net(shape: Sequence[int]) -> nn.Module:
@@ -123,10 +135,23 @@ NETS: dict[str, Callable[..., nn.Module]] = {
     "mnist-cnn-no-dropout": partial(MnistCNN, dropout=0.0),
     "mnist-cnn-wide": partial(MnistCNN, channels=(32, 64), hidden=256),
     "mnist-cnn-wide-no-dropout": partial(MnistCNN, channels=(32, 64), hidden=256, dropout=0.0),
+    "mnist-mlp": MnistMLP,
     "preact-resnet-18": partial(PreActResNet18, final_norm=True),
     "preact-resnet-18-bare": PreActResNet18,
     "mlp": MLP,
+    "small-cnn-wide": partial(SmallCNN, 1, (28, 28), widths=(64, 128, 256)),
 }
+
+
+def outputs(module: Callable[[Tensor], Tensor], x: Tensor, width: int | None) -> Tensor:
+    """What the module gives for each row: a logit, or with a ``width`` a vector of so many numbers."""
+    if width is None:
+        return logits(module, x)
+    out: object = module(x)
+    if not isinstance(out, Tensor) or out.shape != (len(x), width):
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise InputError(f"the module must give {width} numbers per row, shape ({len(x)}, {width}), got {got}.")
+    return out
 
 
 def logits(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

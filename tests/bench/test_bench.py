@@ -12,7 +12,19 @@ import pytest
 import torch
 
 from pulab import NNPUClassifier, PulabWarning
-from pulab.bench import RECIPES, RunSpec, append_row, is_current, read_rows, rows_of, run, run_all, runner, shortened
+from pulab.bench import (
+    RECIPES,
+    Claims,
+    RunSpec,
+    append_row,
+    is_current,
+    read_rows,
+    rows_of,
+    run,
+    run_all,
+    runner,
+    shortened,
+)
 from pulab.bench.runner import run_fleet
 from pulab.bench.store import rounded
 from pulab.datasets import DATASETS, PaperSampling, PlainSampling, load_digits, make_pu
@@ -260,3 +272,24 @@ def test_texts_are_run_by_their_features(tmp_path: Path, monkeypatch: pytest.Mon
     assert row["features"] == "tfidf"
     assert row["test_error"] < 30
     assert replace(spec, features="elmo").digest != spec.digest
+
+
+def test_runs_of_a_seed_share_their_self_supervised_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run of a seed trains it, the others take it. When all runs are done, it is removed."""
+    monkeypatch.setattr("pulab.training.checkpoint.LEAST", 0.0)
+    params = {"epochs": 2, "e_start": 1, "pretrain_epochs": 2, "pretrain_batch_size": 100}
+    sampling = PlainSampling(n_labeled=20, n_unlabeled=100)
+    specs = [
+        RunSpec("digits-images", sampling, "joint-views", 0, params=params | change)
+        for change in ({}, {"align": False}, {"pretrain_epochs": 0})
+    ]
+    with Claims(specs, tmp_path) as claims:
+        for row in run_all(specs[:2], jobs=1, claim=claims.claim, checkpoints=claims.checkpoints):
+            claims.add(tmp_path / "rows.jsonl", row)
+    assert len([*(claims.checkpoints / "bodies").iterdir()]) == 1
+    with Claims(specs, tmp_path) as claims:
+        for row in run_all(claims.left, jobs=1, claim=claims.claim, checkpoints=claims.checkpoints):
+            claims.add(tmp_path / "rows.jsonl", row)
+    assert not (claims.checkpoints / "bodies").exists()
+    bodies = {row["spec"]: row.get("body") for row in rows_of(specs, tmp_path)}
+    assert [bodies[spec.digest] for spec in specs] == [None, "of another run", None]

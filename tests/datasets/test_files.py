@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulab.datasets import DATASETS, load_20news, load_adult, load_cifar10, load_mnist, load_mushroom, load_spambase
+from pulab.datasets import (
+    DATASETS,
+    load_20news,
+    load_adult,
+    load_cifar10,
+    load_fashion_mnist,
+    load_mnist,
+    load_mushroom,
+    load_spambase,
+)
 from pulab.datasets import _fetch as fetching
 from pulab.datasets import _image as image
 from pulab.datasets import _tabular as tabular
@@ -32,7 +41,9 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     data.mkdir()
     monkeypatch.setenv("PULAB_DATA", str(data))
     monkeypatch.setattr(fetching, "cache_folder", lambda: cache)
+    monkeypatch.setattr(fetching, "SYSTEM_FOLDERS", (tmp_path / "system",))
     monkeypatch.setattr(image, "MNIST_URL", "https://127.0.0.1:9/")
+    monkeypatch.setattr(image, "FASHION_URL", "https://127.0.0.1:9/")
     monkeypatch.setattr(image, "MNIST", dict.fromkeys(image.MNIST))
     for module, name in ((image, "CIFAR_BINARY"), (image, "CIFAR_PYTHON"), (text, "NEWS_ARCHIVE")):
         published = getattr(module, name)
@@ -83,6 +94,20 @@ def test_mnist_is_read_from_pulab_data_and_from_the_cache(folders: tuple[Path, P
     write_mnist(data / "mnist", n=30)  # $PULAB_DATA comes before the cache
     assert len(load_mnist().X_train) == 30
     assert DATASETS["mnist"].on_this_machine
+
+
+def test_fashion_mnist_may_come_from_a_package_of_the_system(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package has the same content, compressed anew. Another content is refused."""
+    place = tmp_path / "system" / "fashion-mnist"
+    write_mnist(place)
+    known = {name: f"md5:{hashlib.md5((place / name).read_bytes()).hexdigest()}" for name in image.FASHION}
+    with pytest.raises(DataFormatError, match="is not the published file"):
+        load_fashion_mnist()
+    monkeypatch.setattr(image, "FASHION_OF_DEBIAN", known)
+    assert load_fashion_mnist().y_test.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 0, 0] * 2
+    assert DATASETS["fashion-mnist"].on_this_machine
 
 
 def test_absent_and_offline_is_one_error_that_says_what_to_do(folders: tuple[Path, Path]) -> None:
@@ -473,5 +498,14 @@ def test_real_mnist() -> None:
     split = load_mnist()
     assert (split.X_train.shape, split.X_test.shape) == ((60000, 1, 28, 28), (10000, 1, 28, 28))
     assert split.y_train.mean() == pytest.approx(0.4915, abs=1e-4)
+    assert abs(split.X_train.mean()) < 1e-3
+    assert split.X_train.std() == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.realdata("fashion-mnist")
+def test_real_fashion_mnist() -> None:
+    split = load_fashion_mnist()
+    assert (split.X_train.shape, split.X_test.shape) == ((60000, 1, 28, 28), (10000, 1, 28, 28))
+    assert split.y_train.mean() == pytest.approx(0.4)
     assert abs(split.X_train.mean()) < 1e-3
     assert split.X_train.std() == pytest.approx(1, abs=1e-3)

@@ -26,6 +26,7 @@ from pulab import (
 from pulab.errors import InputError
 from pulab.estimators._boosting import NNPUGradients
 from pulab.methods import METHODS
+from pulab.metrics import nnpu_risk
 from tests.conftest import Blobs
 
 SCENARIOS = ("case-control", "single-sample")
@@ -107,7 +108,7 @@ BASES = [GaussianNB(), make_pipeline(StandardScaler(), LogisticRegression()), Li
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
-@pytest.mark.parametrize("key", [key for key in MADE if "boosting" not in key])
+@pytest.mark.parametrize("key", [key for key in MADE if "estimator" in MADE[key].get_params()])
 def test_any_classifier_underneath(key: str, base: Any) -> None:
     data, unseen = Blobs("case-control"), Blobs("case-control", seed=1)
     clf = made(key, estimator=base).fit(data.X, data.s)
@@ -380,3 +381,38 @@ def test_an_interrupted_second_fit_leaves_no_fit(key: str, monkeypatch: pytest.M
     with pytest.raises(KeyboardInterrupt):
         clf.fit(data.X, np.where(data.s == 1, 1, -1))
     assert not [name for name in vars(clf) if name.endswith("_")]
+
+
+@pytest.mark.parametrize("parity", [False, True])
+def test_nnpu_boosting_chooses_leaves_by_the_held_out_risk(parity: bool) -> None:
+    """Small trees for a threshold; large ones where only three columns together tell the classes apart.
+
+    The large ones must be better by a standard error. For the parity they are, by ten.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(3000, 3))
+    y = np.prod(X, axis=1) > 0 if parity else X[:, 0] + rng.normal(size=len(X)) > 0
+    s = np.zeros(len(X), int)
+    s[np.flatnonzero(y)[:300]] = 1
+    shared = {"prior": 0.5, "scenario": "single-sample", "n_estimators": 40, "learning_rate": 0.3, "random_state": 0}
+    clf = NNPUBoostingClassifier(**shared).fit(X, s)
+    risks = {}
+    for leaves in (4, 31):
+        one = NNPUBoostingClassifier(num_leaves=leaves, **shared).fit(X, s)
+        assert one.num_leaves_ == leaves
+        risks[leaves] = nnpu_risk(s, one.scores_, prior=0.5, scenario="single-sample")
+    assert clf.num_leaves_ == (31 if parity else 4)
+    assert (risks[31] < risks[4] - 0.05) == parity
+
+
+def test_leaves_are_as_the_user_and_the_labelled_rows_say() -> None:
+    """Five labelled rows forbid no leaf that the user asks for. A default tree of bagging has a floor."""
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(400, 4)), np.arange(400) < 5
+    grown = NNPUBoostingClassifier(prior=0.3, num_leaves=20, min_child_samples=1, early_stopping=None, random_state=0)
+    if (booster := grown.fit(X, s)).backend_ == "lightgbm":
+        assert max(tree["num_leaves"] for tree in booster.model_.dump_model()["tree_info"]) == 20
+    for n_p, floor in ((100, 5), (19, 1)):
+        trees = BaggingPUClassifier(prior=0.3, n_estimators=5, random_state=0).fit(X, np.arange(400) < n_p).estimators_
+        sizes = [tree.tree_.n_node_samples[tree.tree_.children_left == -1].min() for tree in trees]
+        assert floor <= min(sizes) < floor + 3

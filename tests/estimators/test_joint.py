@@ -47,7 +47,7 @@ def test_entropy_falls_and_labels_move(blobs: Blobs) -> None:
 
 
 def test_held_out_rows_carry_the_kept_modules_probability(blobs: Blobs) -> None:
-    clf = make(epochs=10, e_start=3).fit(blobs.X, blobs.s)
+    clf = make(epochs=10, e_start=3, calibration=False).fit(blobs.X, blobs.s)
     p = clf.predict_proba(blobs.X[blobs.s == 0])[:, 1]
     same = np.isclose(clf.pseudo_labels_, p, atol=1e-6)
     assert len(p) == 400
@@ -58,7 +58,8 @@ def test_the_epoch_is_chosen_by_the_clamped_sigmoid_risk_in_evaluation_mode(blob
     """Eq. (3), computed from the probabilities of the validation rows. Its negative part is below zero here."""
     other = Blobs("case-control", seed=7)
     net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 1))
-    clf = make(prior=0.65, alpha=1.0, module=net, positive_loss="logistic", epochs=5, lr=0.01, dtype="float64")
+    shared = {"epochs": 5, "lr": 0.01, "dtype": "float64", "calibration": False}
+    clf = make(prior=0.65, alpha=1.0, module=net, positive_loss="logistic", **shared)
     clf.fit(blobs.X, blobs.s, X_val=other.X, y_val=other.s)
     p = clf.predict_proba(other.X)[:, 1]
     positive, negative = p[other.s == 1].mean(), p[other.s == 0].mean() - 0.65 * p[other.s == 1].mean()

@@ -12,7 +12,7 @@ CLASSES = {method.class_name: method for method in METHODS.values()}
 
 def small(method: Method) -> Any:
     """Of each class one that fits in no time."""
-    few = {"BaggingPUClassifier": {"n_estimators": 10}}.get(method.class_name, {})
+    few = {"n_estimators": 10} if hasattr(method.load(), "n_estimators") else {}
     return method.load()(**({"epochs": 2} if method.is_network else few))
 
 
@@ -20,7 +20,7 @@ def not_meant(estimator: Any) -> dict[str, str]:
     """The checks that a class is not meant to pass: here that weights do the same as repeated rows."""
     if not any(method.takes_weights for method in METHODS.values() if method.class_name == type(estimator).__name__):
         return {}
-    why = "weights change what the ranking learns. Priors, folds and probabilities are about rows."
+    why = "a network draws rows by weight; in tables, priors, folds and probabilities are about rows."
     return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
 
 

@@ -94,7 +94,7 @@ def test_with_keys_alone_on_a_phone(server: ReviewServer, tmp_path: Path, truth:
             for kind in ("keyDown", "keyUp"):
                 browser.ask("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
 
-        wait("document.readyState === 'complete' && document.getElementById('card')?.hidden", False)
+        wait("document.readyState === 'complete' ? document.getElementById('card')?.hidden : null", False)
         wait(text.format("progress"), "0 of 100 answered")
         assert browser.js("document.documentElement.scrollWidth") <= 360
         assert "<img src=x" in browser.js(text.format("columns"))

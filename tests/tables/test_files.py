@@ -368,3 +368,28 @@ def test_none_is_a_word_among_words() -> None:
     assert (kinds["debts"], kinds["paid"]) == ("category", "date")
     scored = [model.score(frame.with_columns(debts=pl.lit(word)))["score"].to_list() for word in ("none", None)]
     assert scored[0] != scored[1]
+
+
+def test_a_damaged_parquet_file_is_one_line_and_no_panic(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """polars would panic at text that is not UTF-8 and at damaged metadata, and print hundreds of lines."""
+    bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+    pa.parquet.write_table(pa.table({"word": bad}), tmp_path / "words.parquet")
+    with pytest.raises(DataFormatError, match=r"^the table is damaged: .*Copy or write it again\.$"):
+        read_table(tmp_path / "words.parquet")
+    field = pa.field("x", pa.int64(), metadata={b"_PL\xdf": b"0"})
+    pa.parquet.write_table(pa.table([[1, 2]], pa.schema([field])), tmp_path / "odd.parquet")
+    assert read_table(tmp_path / "odd.parquet")["x"].to_list() == [1, 2]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_column_without_a_name_is_read_the_same_way_everywhere(tmp_path: Path) -> None:
+    """polars changes the name "" in some places only, so that a model would not find its column again."""
+    frame = pl.DataFrame({"": [1, 2], "a": [3, 4]})
+    frame.write_parquet(tmp_path / "t.parquet")
+    frame.write_ndjson(tmp_path / "t.jsonl")
+    for source in (frame, frame.to_pandas(), frame.to_arrow(), tmp_path / "t.parquet", tmp_path / "t.jsonl"):
+        assert read_table(source).columns == ["no name", "a"]
+        (piece,) = batches(source, ["no name"])
+        assert piece["no name"].to_list() == [1, 2]
+    with pytest.raises(DataFormatError, match="two columns are called 'no name'"):
+        read_table(frame.rename({"a": "no name"}))

@@ -140,6 +140,22 @@ def test_no_text_is_computed_twice(model: Path, tmp_path: Path, monkeypatch: pyt
     assert other.transform(texts).shape == (4, 24)  # other settings, other vectors
 
 
+def test_a_model_in_bfloat16_gives_nearly_the_same_vectors(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["the disk is full", "a game of chess"]
+    exact = SentenceEncoder(model, cache=tmp_path).transform(texts)
+    monkeypatch.setattr("pulab._torch._cpu_has_bfloat16", lambda: True)
+    half = SentenceEncoder(model, dtype="bfloat16", cache=tmp_path).transform(texts)
+    assert half.dtype == np.float32
+    assert 0 < np.linalg.norm(half - exact) / np.linalg.norm(exact) < 0.03
+    assert len(list(tmp_path.glob("*.sqlite"))) == 2  # never mixed in a cache
+    monkeypatch.setattr("pulab._torch._cpu_has_bfloat16", lambda: False)
+    assert (SentenceEncoder(model, dtype="bfloat16", cache=tmp_path).transform(texts) == exact).all()
+    with pytest.raises(InputError, match="dtype must be one of"):
+        SentenceEncoder(model, dtype="int8").fit(["a"])
+
+
 def _write(folder: Path, start: int) -> None:
     for i in range(40):
         VectorCache(folder, "shared").keep([f"text {start + i}"], np.full((1, 3), start + i, dtype=np.float32))

@@ -75,7 +75,14 @@ def noise(x: Tensor, random: Any) -> Tensor:
 
 def fleet(**changes: Any) -> list[BasePUClassifier]:
     """Each of them uses much of what a batch offers; they differ in rates, decay and seeds."""
-    shared = {"module": dropping_net, "epochs": 4, "dtype": "float64", "augment": noise, "lr_warmup": 1.5} | changes
+    shared = {
+        "module": dropping_net,
+        "epochs": 4,
+        "dtype": "float64",
+        "augment": noise,
+        "lr_warmup": 1.5,
+        "calibration": False,
+    } | changes
     settings = [{"lr": 3e-3 * (1 + i), "weight_decay": 1e-3 * i, "random_state": i} for i in range(3)]
     return [
         *(TwoViewsClassifier(prior=0.3 + 0.1 * i, **shared, **s) for i, s in enumerate(settings)),
@@ -408,7 +415,7 @@ def test_an_objective_that_does_not_keep_to_the_rules_is_told(make: Any, message
         ({"lr_schedule": "cosine", "lr_milestones": [2]}, "lr_milestones need lr_schedule='constant'"),
         ({"lr_warmup": -1}, "lr_warmup must be"),
         ({"augment": "flip"}, "augment must be one of 'weak'"),
-        ({"augment": "weak"}, "is for images"),
+        ({"augment": "weak"}, "is a view of images"),
         ({"augment": lambda x, random: x[:, :1]}, r"same shape, \(1, \d+, 5\), got \(1, 1, 5\)"),
         ({"augment": lambda x, random: None}, "got NoneType"),
         ({"augment": partial(lambda x, random: 1 / 0)}, "augment fails in training: ZeroDivisionError"),
@@ -439,7 +446,8 @@ def test_augmented_fits_repeat_and_validate_on_plain_rows(augment: Any) -> None:
     rng = np.random.default_rng(0)
     s = (np.arange(60) < 20).astype(int)
     X = rng.normal(size=(60, 3, 8, 8)) + s[:, None, None, None]
-    shared = {"prior": 0.3, "epochs": 2, "module": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 1))}
+    net = lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 1))  # noqa: E731
+    shared = {"prior": 0.3, "epochs": 2, "module": net, "calibration": False}
     clfs = [
         NNPUClassifier(**shared, augment=a, device="cpu", random_state=0, dtype="float64").fit(X, s, X_val=X, y_val=s)
         for a in (augment, augment, None)

@@ -1,5 +1,6 @@
 """The laboratory: what to run, running it, and the rows that come of it."""
 
+from pulab.bench._ray import OnRay
 from pulab.bench.recipes import RECIPES
 from pulab.bench.runner import Claims, is_current, prepare, run, run_all
 from pulab.bench.spec import RunSpec
@@ -8,6 +9,7 @@ from pulab.bench.store import Row, append_row, committed_rows, read_rows, rows_o
 __all__ = [
     "RECIPES",
     "Claims",
+    "OnRay",
     "Row",
     "RunSpec",
     "append_row",

@@ -40,6 +40,12 @@ FEATURES = {
         "all-MiniLM-L6-v2, its last layer, mean over the tokens",
         {"layers": (-1,), "pooling": ("mean",)},
     ),
+    "mpnet": TextEncoding(
+        "SentenceEncoder",
+        768,
+        "all-mpnet-base-v2 in bfloat16, its last layer, mean over the tokens",
+        {"model": "all-mpnet-base-v2", "layers": (-1,), "pooling": ("mean",), "dtype": "bfloat16"},
+    ),
     "tfidf": TextEncoding(
         "TfidfEncoder", 300, "TF-IDF, reduced by singular value decomposition", {"n_components": 300}
     ),

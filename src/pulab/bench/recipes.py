@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pulab.bench import paper
+from pulab.bench import frontier, league, paper
 from pulab.bench.spec import RunSpec
 from pulab.datasets import PlainSampling
 
@@ -56,5 +56,9 @@ RECIPES: dict[str, Callable[..., list[RunSpec]]] = {
     "demo": demo,
     "defaults": defaults,
     **paper.RECIPES,
+    "frontier": frontier.frontier,
+    "frontier-search": frontier.frontier_search,
+    "frontier-small": frontier.frontier_small,
+    "league": league.league,
     "smoke": smoke,
 }

@@ -3,6 +3,7 @@
 import math
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import islice
@@ -19,15 +21,20 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from joblib import cpu_count  # respects affinity and the limits of containers
+from sklearn.metrics import roc_auc_score
 
 from pulab import __version__
 from pulab._validation import check_choice
+from pulab.bench._memory import watch_memory
+from pulab.bench._ray import OnRay, outcomes_on_ray
 from pulab.bench.features import FEATURES, encoded
+from pulab.bench.learners import LEARNERS
 from pulab.bench.spec import RunSpec
 from pulab.bench.store import Row, RunLocks, append_row, rounded, rows_of
-from pulab.datasets import DATASETS, PUSample, Split, Trial
+from pulab.datasets import DATASETS, HeldOutSampling, PUSample, Sampling, Split, Trial, error_of
 from pulab.errors import InputError, PulabWarning, TrainingError
 from pulab.methods import METHODS, Method
+from pulab.metrics import centred_risk, zero_one_risk
 
 if TYPE_CHECKING:
     from pulab._torch import Settings
@@ -45,15 +52,25 @@ def run_all(
     jobs: int | None = None,
     on_progress: OnProgress = lambda runs: None,
     claim: Claim = list,
+    checkpoints: Path | None = None,
+    ray: OnRay | None = None,
 ) -> Iterator[Row]:
     """The rows of these runs, each as soon as it is done: one process per core, or fleets of runs on a GPU.
 
+    With ``ray``, the same on the machines of a Ray cluster.
+
     A training that fails does not stop the others. Its error is raised at the end. Runs that ``claim`` leaves out when
-    they are about to start have no row.
+    they are about to start have no row. With ``checkpoints``, a folder, networks are kept there while they are trained,
+    a folder per run: delete it when you have the row.
     """
     specs = list(specs)
     failures = []
-    for outcome in _outcomes(specs, device, min(jobs or cpu_count(), len(specs)), on_progress, claim):
+    if ray is None:
+        outcomes = _outcomes(specs, device, min(jobs or cpu_count(), len(specs)), on_progress, claim, checkpoints)
+    else:
+        prepare(specs, "cpu")  # here, so that missing data are told before any task starts
+        outcomes = outcomes_on_ray(specs, device, on_progress, claim, checkpoints, ray)
+    for outcome in outcomes:
         if isinstance(outcome, TrainingError):
             failures.append(outcome)
         else:
@@ -63,17 +80,22 @@ def run_all(
 
 
 def _outcomes(
-    specs: Sequence[RunSpec], device: str, jobs: int, on_progress: OnProgress, claim: Claim
+    specs: Sequence[RunSpec],
+    device: str,
+    jobs: int,
+    on_progress: OnProgress,
+    claim: Claim,
+    checkpoints: Path | None,
 ) -> Iterator[Row | TrainingError]:
     from pulab._torch import Settings
 
     prepare(specs, device)  # once, before the processes start: each would encode the texts
     if _is_cuda(device) or jobs <= 1:
-        for fleet in _fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
+        for fleet in fleets(specs, device) if _is_cuda(device) else [[spec] for spec in specs]:
             claimed = claim(fleet)
             on_progress(len(fleet) - len(claimed))
             if claimed:
-                yield from run_fleet(claimed, device, on_progress)
+                yield from run_fleet(claimed, device, on_progress, checkpoints)
         return
     waiting = iter(specs)
     _load.cache_clear()  # the processes load the data themselves
@@ -86,7 +108,8 @@ def _outcomes(
                 while len(running) < jobs and (following := list(islice(waiting, jobs - len(running)))):
                     claimed = claim(following)
                     on_progress(len(following) - len(claimed))
-                    running |= {pool.submit(run_fleet, [spec], device) for spec in claimed}
+                    with _interrupts_wait():
+                        running |= {pool.submit(run_fleet, [spec], device, checkpoints=checkpoints) for spec in claimed}
                 if not running:
                     return
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
@@ -105,6 +128,19 @@ def _outcomes(
             raise
 
 
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """A process that starts in here does not see Ctrl-C. Before it runs our code, it would end with a traceback."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Claims:
     """Shares the runs of a folder among the processes that work on it: each run is started by one of them."""
 
@@ -114,11 +150,16 @@ class Claims:
         self.done: set[str] = set()
         self._read()
         self._locks = RunLocks(folder)
+        self.checkpoints = folder / ".checkpoints"
+        for digest in self.done:  # of a process that was killed after it had written the row
+            self._forget(digest)
 
     def __enter__(self) -> "Claims":
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._specs.keys() <= self.done:
+            self._forget(BODIES)
         self._locks.close()
 
     @property
@@ -143,8 +184,12 @@ class Claims:
     def add(self, path: Path, row: Row) -> None:
         """Store the row of a claimed run."""
         append_row(path, row)
+        self._forget(row["spec"])
         self.done.add(row["spec"])
         self._locks.release(row["spec"])
+
+    def _forget(self, digest: str) -> None:
+        shutil.rmtree(self.checkpoints / digest, ignore_errors=True)
 
     def take_over(self, on_wait: Callable[[int], None], pause: float = 1.0) -> list[RunSpec]:
         """Wait until the other processes have done their runs. Return the runs of one that ended before."""
@@ -182,7 +227,7 @@ def run(spec: RunSpec, device: str = "auto") -> Row:
     return outcome
 
 
-def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
+def fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
     """Runs to train at once. A fleet has runs of one network, in their order."""
     from pulab.training import can_stack
 
@@ -198,7 +243,10 @@ def _fleets(specs: Sequence[RunSpec], device: str) -> Iterator[list[RunSpec]]:
 
 
 def run_fleet(
-    specs: Sequence[RunSpec], device: str = "auto", on_progress: OnProgress = lambda runs: None
+    specs: Sequence[RunSpec],
+    device: str = "auto",
+    on_progress: OnProgress = lambda runs: None,
+    checkpoints: Path | None = None,
 ) -> list[Row | TrainingError]:
     """Train many runs at once. Each gives the same result as alone. The total time is divided evenly among rows.
 
@@ -211,15 +259,44 @@ def run_fleet(
         trials.append(spec.sampling.draw(data.X_train, data.y_train, spec.seed))
     estimators = [make_estimator(spec, t.train.prior, device) for spec, t in zip(specs, trials, strict=True)]
     arguments = [_fit_arguments(METHODS[spec.method], trial) for spec, trial in zip(specs, trials, strict=True)]
+    resumed = [checkpoints is not None and _keep_in(checkpoints, *pair) for pair in zip(specs, estimators, strict=True)]
+    bodies = _bodies(checkpoints)
+    memory = watch_memory(device if device != "auto" else "cuda" if _is_cuda(device) else "cpu")
     start = time.perf_counter()
     fitted = _fit(specs, estimators, arguments, on_progress)
     seconds = (time.perf_counter() - start) / len(specs)
+    mib = memory()
+    new_bodies = len(_bodies(checkpoints) - bodies)
     return [
         TrainingError(f"{spec.method} on {spec.dataset}, seed {spec.seed}, {spec.params}: {clf}")
         if isinstance(clf, TrainingError)
-        else _row(spec, trial.train, clf, seconds, device)
-        for spec, trial, clf in zip(specs, trials, fitted, strict=True)
+        else _row(spec, trial, clf, seconds, device)
+        | ({} if mib is None else {"memory_mib": mib / len(specs)})
+        | ({"resumed": True} if again else {})
+        | ({"body": "of another run"} if getattr(clf, "pretrain_history_", []) and bodies and not new_bodies else {})
+        for spec, trial, clf, again in zip(specs, trials, fitted, resumed, strict=True)
     ]
+
+
+BODIES = "bodies"  # the folder of self-supervised networks, which runs of one seed share
+
+
+def _keep_in(checkpoints: Path, spec: RunSpec, estimator: Any) -> bool:
+    """Keep a network in the folder of its run while it is trained. Whether an earlier process has left something."""
+    if not METHODS[spec.method].is_network:
+        return False
+    folder = checkpoints / spec.digest
+    folder.mkdir(parents=True, exist_ok=True)
+    estimator.set_params(checkpoint=folder)
+    if "pretrain_cache" in estimator.get_params():
+        (checkpoints / BODIES).mkdir(exist_ok=True)
+        estimator.set_params(pretrain_cache=checkpoints / BODIES)
+    return any(folder.iterdir())
+
+
+def _bodies(checkpoints: Path | None) -> set[str]:
+    place = checkpoints and checkpoints / BODIES
+    return {path.name for path in place.iterdir()} if place and place.is_dir() else set()
 
 
 def _fit(
@@ -259,16 +336,19 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float, device: str) -> Row:
-    data = _load(spec.dataset, spec.features, device)
+def _row(spec: RunSpec, trial: Trial, estimator: Any, seconds: float, device: str) -> Row:
+    data, train = _load(spec.dataset, spec.features, device), trial.train
+    called = estimator.predict(data.X_test)
     history = getattr(estimator, "history_", [])
     best_epoch = getattr(estimator, "best_epoch_", None)
     return {
         **spec.as_row(),
         "settings": settings(estimator),
-        "test_error": 100 * float((estimator.predict(data.X_test) != data.y_test).mean()),
+        "test_error": 100 * error_of(spec.sampling, data.y_test, called),
+        "test_auc": roc_auc_score(data.y_test, estimator.decision_function(data.X_test)),
         "recovery_error": 100 * float((estimator.predict(train.X_unlabeled) != train.y_unlabeled).mean()),
         "val_risk": history[best_epoch - 1]["val_risk"] if best_epoch else None,
+        **_criterion(spec.sampling, trial.validation, estimator),
         "best_epoch": best_epoch,
         "history": _columns(history),
         "sigma_history": _columns(getattr(estimator, "sigma_history_", [])),
@@ -278,13 +358,31 @@ def _row(spec: RunSpec, train: PUSample, estimator: Any, seconds: float, device:
     }
 
 
+def _criterion(sampling: Sampling, validation: PUSample | None, estimator: Any) -> Row:
+    """What settings of a method can be compared by, from held-out P and U."""
+    if validation is None:
+        return {}
+    told: Row = {"prior": validation.prior, "scenario": sampling.scenario}
+    g = estimator.decision_function(validation.X)
+    is_positive = estimator.predict(validation.X) == estimator.classes_[-1]
+    return {
+        "centred_risk": centred_risk(validation.s, g, **told),
+        "zero_one_risk": zero_one_risk(validation.s, is_positive, **told),
+    }
+
+
 def make_estimator(spec: RunSpec, prior: float, device: str = "auto") -> Any:
     """The estimator that a spec asks for. The prior is passed only to methods that need it."""
     method = METHODS[spec.method]
     if method.needs_negatives:
         raise InputError(f"{spec.method} needs known negatives, but samplings have none. Use {spec.method}-n.")
-    params = {"prior": prior, **spec.params} if method.needs_prior else spec.params
+    params = {"prior": prior, **spec.params} if method.needs_prior else dict(spec.params)
+    if "estimator" in params:
+        check_choice("estimator", params["estimator"], LEARNERS)
+        params["estimator"] = LEARNERS[params["estimator"]]()
     network = {"module": _net(spec), "device": device} if method.is_network else {}
+    if method.is_network and not isinstance(spec.sampling, HeldOutSampling):
+        params = {"calibration": False, **params}  # published protocols decide by the sign of the logit
     return method.load()(**params, **network, random_state=spec.seed)
 
 
@@ -301,7 +399,18 @@ def _net(spec: RunSpec) -> Any:
 
 def settings(estimator: Any) -> Row:
     """All parameters, except those that other columns of the row hold or that do not change the result."""
-    left_out = ("module", "device", "random_state", "verbose", "prior", "n_jobs", "estimator")
+    left_out = (
+        "module",
+        "device",
+        "checkpoint",
+        "pretrain_cache",
+        "random_state",
+        "verbose",
+        "warm_start",
+        "prior",
+        "n_jobs",
+        "estimator",
+    )
     return {name: value for name, value in estimator.get_params().items() if name not in left_out}
 
 

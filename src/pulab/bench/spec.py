@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pulab.datasets import PaperSampling, PlainSampling
+from pulab.datasets import Sampling
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class RunSpec:
     """One training of one method on one sampling of one data set. The seed draws the samples and the weights."""
 
     dataset: str
-    sampling: PlainSampling | PaperSampling
+    sampling: Sampling
     method: str
     seed: int
     net: str | None = None  # a key of pulab.nets.NETS; None: the default net

@@ -26,7 +26,7 @@ RESULT = {
     "sigma_history": dict,
 }
 # Parameters of networks that are younger than some rows, and the values that those rows were made with.
-ADDED = {"augment": None, "lr_schedule": "constant", "lr_warmup": 0.0, "optimizer": "amsgrad"}
+ADDED = {"augment": None, "calibration": False, "lr_schedule": "constant", "lr_warmup": 0.0, "optimizer": "amsgrad"}
 
 
 def append_row(path: Path, row: Row) -> None:

@@ -20,7 +20,7 @@ from pulab.cli import review, tables
 from pulab.errors import InputError
 
 if TYPE_CHECKING:
-    from pulab.bench import Row, RunSpec
+    from pulab.bench import OnRay, Row, RunSpec
     from pulab.bench.runner import Claim
 
 app = typer.Typer(
@@ -46,7 +46,7 @@ def main() -> None:
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:  # nohup ignores it
             signal.signal(getattr(signal, name), _end)
     try:
-        code = app(standalone_mode=False)
+        code = app(tables.with_ray_address(sys.argv[1:]), standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
@@ -177,17 +177,25 @@ def bench_run(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs"),
     deterministic: Annotated[bool, typer.Option("--deterministic", help="The same bits every time; slower.")] = False,
+    ray: tables.Ray = None,
+    ray_cpus: Annotated[float, typer.Option(min=0, help="With --ray: CPUs of a task.")] = 1.0,
+    ray_gpus: Annotated[
+        float | None,
+        typer.Option(min=0, help="With --ray: GPUs of a task. At 0.25, four tasks share one. [default: 1 if any]"),
+    ] = None,
 ) -> None:
     """Run a recipe. Finished runs are skipped, so a killed command can be started again.
 
     Several commands may work on one folder: each run is done by one of them.
     """
     from pulab._torch import be_deterministic, resolve_device
-    from pulab.bench import Claims, shortened
+    from pulab.bench import Claims, OnRay, shortened
     from pulab.bench.paper import ENCODER, figure_2
     from pulab.bench.store import open_own
 
-    resolve_device(device)
+    where = None if ray is None else OnRay(ray, ray_cpus, ray_gpus)
+    if where is None:  # the machines of a cluster have their own devices
+        resolve_device(device)
     specs = _specs(recipe, datasets, methods, trials, features)
     rows = out / f"{recipe}.jsonl"
     try:  # fail now, not after the first training
@@ -201,13 +209,17 @@ def bench_run(
         os.close(open_own(rows))
     drawn = {spec.digest for spec in figure_2(trials, features or ENCODER)}
     with Claims(specs, out) as claims:
+
+        def add(row: "Row") -> None:
+            claims.add(rows, shortened(row, row["spec"] in drawn))
+
         if claims.done:
             console.err.print(f"{len(claims.done)} of {len(specs)} runs are already done")
         if deterministic:
             be_deterministic()
         left = claims.left
         while left:
-            _run(left, device, lambda row: claims.add(rows, shortened(row, row["spec"] in drawn)), claims.claim)
+            _run(left, device, add, claims.claim, claims.checkpoints, where)
             left = claims.take_over(lambda n: console.note(f"waiting for {n} runs that other commands work on"))
     same = _options(datasets=datasets, methods=methods, trials=trials, features=features, rows=out)
     console.note(f"{out} holds all {len(specs)} runs. See them: pulab bench show {recipe}{same}")
@@ -230,8 +242,8 @@ def bench_show(
     """Show the results of a recipe: mean ± std over n trials. For the paper's tables, also the paper's numbers."""
     from pulab._validation import check_choice
     from pulab.bench import committed_rows, rows_of
-    from pulab.bench.paper import ENCODER, FIGURES, TABLES
-    from pulab.report.show import FORMATS, PICTURES, show, shown_runs
+    from pulab.bench.paper import ENCODER, TABLES
+    from pulab.report.show import FORMATS, PICTURED, PICTURES, show, shown_runs
 
     specs = _specs(recipe, datasets, methods, trials, features)
     if TABLES.get(recipe):  # the tables show both sets of seeds
@@ -239,7 +251,7 @@ def bench_show(
         specs = shown_runs(recipe, [*specs, *fresh], trials, features or ENCODER)
     if as_json and form not in (None, "json"):
         raise InputError(f"--json is short for --format json, got --format {form} with it. Pass one of them.")
-    known = (*FORMATS, *PICTURES) if recipe in FIGURES else FORMATS
+    known = (*FORMATS, *PICTURES) if recipe in PICTURED else FORMATS
     ending = out.suffix.removeprefix(".").lower() if out else ""
     form = form or ("json" if as_json else ending or "md")
     if ending in (*FORMATS, *PICTURES) and ending != form:
@@ -311,13 +323,16 @@ def _run(
     device: str,
     keep: "Callable[[Row], None]" = lambda row: None,
     claim: "Claim" = list,
+    checkpoints: Path | None = None,
+    ray: "OnRay | None" = None,
 ) -> "list[Row]":
     from pulab.bench import prepare, run_all
 
-    prepare(specs, device)
+    prepare(specs, "cpu" if ray else device)
     rows = []
+    given: dict[str, Any] = {"claim": claim, "checkpoints": checkpoints, "ray": ray}
     with console.progress("training", len(specs)) as advance:
-        for row in run_all(specs, device=device, on_progress=advance, claim=claim):
+        for row in run_all(specs, device=device, on_progress=advance, **given):
             keep(row)
             rows.append(row)
     return rows

@@ -1,8 +1,9 @@
 """The commands for tables, which call :mod:`pulab.tables`."""
 
 import json
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +39,26 @@ Drop = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[ADDRESS]",
+        help="Work on a Ray cluster: host:port, local, or nothing for $RAY_ADDRESS or the one on this machine.",
+        show_default=False,
+    ),
+]
+
+
+def with_ray_address(words: Sequence[str]) -> list[str]:
+    """The words of a command, where a ``--ray`` without an address gets the word auto."""
+    given = list(words)
+    for i in reversed([i for i, word in enumerate(given) if word == "--ray"]):
+        following = given[i + 1] if i + 1 < len(given) else "-"
+        if not (
+            following in ("auto", "local") or re.fullmatch(r"(ray://)?[^-:/][^:/]*:[0-9]+|\[.*\]:[0-9]+", following)
+        ):
+            given.insert(i + 1, "auto")
+    return given
 
 
 def fit(
@@ -84,6 +105,14 @@ def fit(
         str | None, typer.Option(help="What a false alarm and a missed positive cost, such as 1:20. Needs a prior.")
     ] = None,
     seed: Seed = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder to keep the trainings of networks in. The same command goes on after a kill or Ctrl-C. It "
+            "is removed when the model is written.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table in which some positives are marked. Write the model, a report and candidates."""
@@ -111,10 +140,15 @@ def fit(
             budget=budget,
             costs=_costs(costs),
             random_state=seed,
+            checkpoint=checkpoint,
             on_step=step,
         )
         step(f"writing {out}", 1, 1)
         model.save(out)
+    if checkpoint is not None:
+        from pulab.training.checkpoint import remove_folder
+
+        remove_folder(checkpoint)
     if as_json:
         console.print_json(model.summary)
         return
@@ -126,9 +160,37 @@ def fit(
 def score(
     model: Model,
     table: Table,
-    out: Annotated[Path, typer.Option(help="A .csv or .parquet file to write.", show_default=False)],
+    out: Annotated[
+        str, typer.Option(help="A .csv or .parquet file to write. With --ray: a folder.", show_default=False)
+    ],
+    ray: Ray = None,
+    ray_cpus: Annotated[float, typer.Option(min=0.01, help="With --ray: CPUs of a task.")] = 1.0,
 ) -> None:
-    """Score the rows of another table of any size: score, probabilities, decision."""
+    """Score the rows of another table of any size: score, probabilities, decision.
+
+    With --ray the machines of a cluster score a Parquet table part by part, and write a folder of Parquet files. The
+    table and the folder may be addresses, such as s3://bucket/folder. A command that was stopped can be started again.
+    """
+    if ray is None:
+        _score_here(model, table, Path(out))
+        return
+    from pulab.tables import score_on_ray
+
+    with console.steps() as step:
+
+        def show(done: int, rows: int) -> None:
+            step(f"{done:,} of {rows:,} rows scored", done, rows)
+            if not console.err.is_terminal:
+                console.note(f"{done:,} of {rows:,} rows scored")
+
+        done = score_on_ray(model, table, out, address=ray, cpus=ray_cpus, on_rows=show)
+    there = f" ({done.found} were there already)" if done.found else ""
+    console.note(f"wrote {out}: {done.rows:,} rows in {done.parts} files{there}")
+    for line in done.watch.lines():
+        console.note(f"! {line}")
+
+
+def _score_here(model: Path, table: str, out: Path) -> None:
     from pulab.tables import TableModel, batches, check_target, name_of
 
     _check_apart(out, model, table)

@@ -5,8 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from pulab.datasets._fetch import Source, cache_folder, data_folders, digest_of_file, fetch, fetch_all, find
-from pulab.datasets._image import CIFAR_PLACES, MNIST, load_cifar10, load_digits, load_mnist
-from pulab.datasets._labelling import PaperSampling, PlainSampling, PUSample, Trial, make_pu
+from pulab.datasets._image import (
+    CIFAR_PLACES,
+    FASHION,
+    MNIST,
+    load_cifar10,
+    load_digits,
+    load_fashion_mnist,
+    load_mnist,
+)
+from pulab.datasets._labelling import PUSample, make_pu
+from pulab.datasets._samplings import HeldOutSampling, PaperSampling, PlainSampling, Sampling, Trial, error_of
 from pulab.datasets._split import Split
 from pulab.datasets._tabular import (
     load_adult,
@@ -22,15 +31,18 @@ from pulab.datasets._text import NEWS_PLACES, load_20news
 __all__ = [
     "DATASETS",
     "Dataset",
+    "HeldOutSampling",
     "PUSample",
     "PaperSampling",
     "PlainSampling",
+    "Sampling",
     "Source",
     "Split",
     "Trial",
     "cache_folder",
     "data_folders",
     "digest_of_file",
+    "error_of",
     "fetch",
     "fetch_all",
     "load_20news",
@@ -38,6 +50,7 @@ __all__ = [
     "load_breast_cancer",
     "load_cifar10",
     "load_digits",
+    "load_fashion_mnist",
     "load_mnist",
     "load_mushroom",
     "load_spambase",
@@ -64,6 +77,7 @@ class Dataset:
 
 
 _MNIST_FILES = tuple((f"mnist/{name}",) for name in MNIST)
+_FASHION_FILES = tuple((f"fashion-mnist/{name}",) for name in FASHION)
 
 DATASETS = {
     "digits": Dataset(load_digits, "1,797 digits, 8 × 8 pixels, from scikit-learn", "even digits"),
@@ -84,6 +98,13 @@ DATASETS = {
     ),
     "spambase": Dataset(load_spambase, "4,601 rows × 57, UCI's messages", "spam", (("uci/spambase.data",),)),
     "mnist": Dataset(load_mnist, "70,000 digits, 28 × 28 pixels", "even digits", _MNIST_FILES),
+    "mnist-low": Dataset(partial(load_mnist, positive=(0, 1, 2, 3, 4)), "the same", "the digits 0 to 4", _MNIST_FILES),
+    "fashion-mnist": Dataset(
+        load_fashion_mnist,
+        "70,000 pictures of clothes, 28 × 28 pixels",
+        "T-shirts, pullovers, coats, shirts",
+        _FASHION_FILES,
+    ),
     "cifar10-vehicles": Dataset(load_cifar10, "60,000 photographs, 32 × 32 pixels", "vehicles", (CIFAR_PLACES,)),
     "cifar10-mammals": Dataset(
         partial(load_cifar10, positive=(3, 4, 5, 7)), "60,000 photographs, 32 × 32 pixels", "mammals", (CIFAR_PLACES,)

@@ -12,6 +12,8 @@ from pathlib import Path
 from pulab.datasets._download import download_file, note_of, reason, remove_leftovers
 from pulab.errors import DataFormatError, DataNotFoundError, warn
 
+SYSTEM_FOLDERS = (Path("/usr/share/datasets"),)  # of Debian's packages of data
+
 
 @dataclass(frozen=True)
 class Source:
@@ -20,6 +22,7 @@ class Source:
     path: str
     url: str
     checksum: str | None  # "md5:…" or "sha256:…"; None where none is published
+    packed_otherwise: str | None = None  # the checksum of a copy with the same content that a distribution carries
 
 
 def cache_folder() -> Path:
@@ -30,7 +33,7 @@ def cache_folder() -> Path:
 def data_folders() -> list[Path]:
     """The folders to search, in this order."""
     from_user = os.environ.get("PULAB_DATA")
-    return [*([Path(from_user).expanduser()] if from_user else []), cache_folder()]
+    return [*([Path(from_user).expanduser()] if from_user else []), cache_folder(), *SYSTEM_FOLDERS]
 
 
 def find(paths: Sequence[str]) -> Path | None:
@@ -65,12 +68,13 @@ def download(source: Source, places: Sequence[str] = (), needed: Sequence[Source
         lacking = [item.path for item in needed if find([item.path]) is None] or [source.path]
         names, paths = (" and ".join(items) for items in ([Path(path).name for path in lacking], lacking))
         searched = places or sorted({str(Path(path).parent) for path in lacking})
-        where = ", ".join(str(folder / place) for folder in data_folders() for place in searched)
+        folders = [str(folder / searched[0]) if len(searched) == 1 else str(folder) for folder in data_folders()]
+        where = ("" if len(searched) == 1 else f"{', '.join(searched)} in ") + ", ".join(folders)
         are, files = ("is", "the file") if len(lacking) == 1 else ("are", "the files")
         raise DataNotFoundError(
-            f"{names} {are} not on this machine (looked {'for' if places else 'in'} {where}) and could not be "
-            f"downloaded from {source.url} ({reason(error)}). Put {files} at one of these places, or set PULAB_DATA "
-            f"to a folder that holds {paths}."
+            f"{names} {are} not on this machine (looked {'for' if len(searched) > 1 else 'in'} {where}) and could "
+            f"not be downloaded from {source.url} ({reason(error)}). Put {files} at one of these places, or set "
+            f"PULAB_DATA to a folder that holds {paths}."
         ) from error
     if source.checksum is None:
         warn(
@@ -90,7 +94,8 @@ def checked(path: Path, source: Source) -> Path:
     note = note_of(path)
     if source.checksum is not None:
         algorithm, _, known = source.checksum.partition(":")
-        if (got := _digest(path, algorithm)) != known:
+        got = _digest(path, algorithm)
+        if f"{algorithm}:{got}" not in (source.checksum, source.packed_otherwise):
             raise DataFormatError(
                 f"{path} is not the published file: its {algorithm} is {got}, not {known}. Delete it to download it "
                 "again."

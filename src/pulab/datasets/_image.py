@@ -1,10 +1,10 @@
-"""Image data: scikit-learn's digits, MNIST and CIFAR-10, read without torchvision."""
+"""Image data: scikit-learn's digits, MNIST, Fashion-MNIST and CIFAR-10, read without torchvision."""
 
 import gzip
 import io
 import math
 import pickle
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,19 @@ MNIST = {
     "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
     "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
 }
+FASHION_URL = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
+FASHION = {
+    "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+    "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
+    "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+    "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+}
+FASHION_OF_DEBIAN = {  # its package dataset-fashion-mnist has the same bytes, compressed anew
+    "train-images-idx3-ubyte.gz": "md5:cf8536b0aa1a6ac5fa3f23001093305c",
+    "train-labels-idx1-ubyte.gz": "md5:10bea18fdb374794d4bb42e356e600c9",
+    "t10k-images-idx3-ubyte.gz": "md5:f78720b4224f21cce2f2ccf2d7a94c9a",
+    "t10k-labels-idx1-ubyte.gz": "md5:0d30e22e447f3c33dab9ed536400ac01",
+}
 MNIST_MOST_BYTES = 60_000 * 28 * 28
 
 
@@ -52,16 +65,37 @@ def load_mnist(positive: Collection[int] = (0, 2, 4, 6, 8)) -> Split:
 
     Files: ``mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache. Missing files are downloaded.
     """
-    paths = fetch_all([Source(f"mnist/{name}", MNIST_URL + name, checksum) for name, checksum in MNIST.items()])
+    sources = [Source(f"mnist/{name}", MNIST_URL + name, checksum) for name, checksum in MNIST.items()]
+    return _load_idx("MNIST", sources, positive, mean=0.1307, std=0.3081)
+
+
+def load_fashion_mnist(positive: Collection[int] = (0, 2, 4, 6)) -> Split:
+    """Fashion-MNIST, (n, 1, 28, 28), standardised: 60,000 training and 10,000 test rows.
+
+    T-shirts, pullovers, coats and shirts are positive.
+
+    Files: ``fashion-mnist/*-ubyte.gz`` below ``$PULAB_DATA`` or the user's cache, or from Debian's package
+    ``dataset-fashion-mnist``. Missing files are downloaded.
+    """
+    sources = [
+        Source(f"fashion-mnist/{name}", FASHION_URL + name, checksum, FASHION_OF_DEBIAN[name])
+        for name, checksum in FASHION.items()
+    ]
+    return _load_idx("Fashion-MNIST", sources, positive, mean=0.2860, std=0.3530)
+
+
+def _load_idx(name: str, sources: Sequence[Source], positive: Collection[int], mean: float, std: float) -> Split:
+    """A data set in MNIST's format: images and labels for training, then for the test."""
+    paths = fetch_all(sources)
     arrays = [_read_idx(path) for path in paths]
     parts: list[Any] = []
     for images, labels in (arrays[:2], arrays[2:]):
         if images.shape != (*labels.shape, 28, 28):
             raise DataFormatError(
-                f"MNIST's files in {paths[0].parent} do not fit together: images {images.shape}, labels "
+                f"{name}'s files in {paths[0].parent} do not fit together: images {images.shape}, labels "
                 f"{labels.shape}. Download them again."
             )
-        X = (images[:, None].astype(np.float32) / 255 - 0.1307) / 0.3081
+        X = (images[:, None].astype(np.float32) / 255 - mean) / std
         parts += [X.astype(np.float32), _is_positive(labels, positive, paths[0].parent)]
     return Split(*parts)
 

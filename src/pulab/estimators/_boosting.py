@@ -1,12 +1,13 @@
 """Boosted trees: of labelled against unlabeled rows, or with the non-negative PU risk as their objective."""
 
 import importlib.util
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit
 
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
@@ -15,6 +16,7 @@ from pulab.estimators._classical import (
     Marks,
     TablePUClassifier,
     WeightedPUClassifier,
+    check_jobs,
     folds,
     out_of_fold,
     rows_of,
@@ -31,6 +33,9 @@ REGULARISED: dict[str, dict[str, Any]] = {
     "xgboost": {"subsample": 0.7, "colsample_bytree": 0.5, "reg_lambda": 5.0},
     SCIKIT: {"max_features": 0.5, "l2_regularization": 5.0},
 }
+MOST_LEAVES = 2**17  # of LightGBM
+TINY = 1e-35  # smaller numbers are zero for LightGBM
+LEAVES = (4, 31)  # nnpu-boosting compares trees of so many; chosen on development data (docs/log.md)
 SMALL = 20_000  # with fewer rows, five folds cost little and a fifth of the rows is too few
 Risk = Callable[[Array], float]
 Single = NDArray[np.float32]
@@ -116,14 +121,20 @@ class BoostedTrees(TablePUClassifier):
 
     def _threads(self, X: Any) -> int:
         """The number of threads, where 0 means all; one for a small table, where more are slower."""
-        return int(X.shape[0] * X.shape[1] < 2**20) if self.n_jobs == -1 else self.n_jobs
+        return int(X.shape[0] * X.shape[1] < 2**20) if self.n_jobs in (None, -1) else self.n_jobs
 
     def _check_params(self, allowed: tuple[str, ...]) -> None:
         check_choice("backend", self.backend, ("auto", *allowed))
         for name in ("n_estimators", "min_child_samples"):
             check_number(name, getattr(self, name), low=1, whole=True)
-        check_number("num_leaves", self.num_leaves, low=2, whole=True)
-        check_number("learning_rate", self.learning_rate, low=0, ends="(]")
+        for leaves in self._leaves():
+            check_number("num_leaves", leaves, low=2, high=MOST_LEAVES, whole=True)
+        check_number("learning_rate", self.learning_rate, low=0, high=1000, ends="(]")
+        check_jobs(self.n_jobs)
+
+    def _leaves(self) -> Sequence[int]:
+        """The numbers of leaves to compare, here one."""
+        return (self.num_leaves,)
 
     def _lightgbm(self, X: Any, leaves: int, rows_in_leaf: int, seed: int) -> dict[str, Any]:
         """The parameters that all objectives share."""
@@ -279,12 +290,23 @@ class PlainBoostingPUClassifier(BoostingPUClassifier):
         return {"reg_lambda": 0.0} if backend == "xgboost" else {}
 
 
+class Tried(NamedTuple):
+    """Trees of one size, judged by rows that they have not seen."""
+
+    leaves: int
+    risk: float  # on these rows
+    scores: Array  # NaN for rows that no split held out
+    lengths: list[int]  # by split, the best number of trees
+    model: Any  # of the last split
+    history: list[dict[str, float]]
+
+
 class NNPUBoostingClassifier(BoostedTrees):
     """Gradient-boosted trees with the non-negative PU risk as their objective.
 
     For small and large tables. No scaling is needed, and NaN may stand for missing values. Held-out rows decide the
-    number of trees and calibrate probabilities. Up to 20,000 rows, these are all rows, in five folds. In larger tables
-    they are a part of the rows, and the trees do not learn from it.
+    number of trees and of their leaves, and calibrate probabilities. Up to 20,000 rows, these are all rows, in five
+    folds. In larger tables they are a part of the rows, and the trees do not learn from it.
 
     Parameters
     ----------
@@ -293,8 +315,10 @@ class NNPUBoostingClassifier(BoostedTrees):
     n_estimators : int
         Maximal number of trees.
     learning_rate : float
-    num_leaves : int
-        Number of leaves of a tree; fewer (down to four) with few labelled rows.
+    num_leaves : int or None
+        Number of leaves of a tree. None: 4, or 31 if their held-out PU risk is lower by more than a standard error;
+        that takes twice as long. Few suit smooth classes, many suit classes that only several columns together tell
+        apart.
     min_child_samples : int
         Minimal number of rows in a leaf; fewer with few labelled rows.
     early_stopping : int or None
@@ -312,7 +336,8 @@ class NNPUBoostingClassifier(BoostedTrees):
     backend_ : str
         The library that grew the trees.
     model_ : the booster; None if no feature varies
-    best_iteration_ : int
+    best_iteration_, num_leaves_ : int
+        Number of trees, and of leaves of each.
     history_ : list of dict
         The held-out PU risk after each tree, of the last fold.
     {attributes}
@@ -333,6 +358,7 @@ class NNPUBoostingClassifier(BoostedTrees):
     """
 
     n_estimators: int = 200
+    num_leaves: int | None = None  # type: ignore[assignment]
     early_stopping: int | None = 30
     beta: float = 0.0
     gamma: float = 1.0
@@ -342,18 +368,44 @@ class NNPUBoostingClassifier(BoostedTrees):
         self._check_params(BACKENDS)
         self.backend_ = _installed(self.backend)
         seed, X = int(rng.integers(2**31)), _plain(X)
-        scores = np.full(len(positive), np.nan)
         self.history_: list[dict[str, float]] = []
-        lengths = []
         splits = list(self._splits(positive, rng))
-        for train, held in splits if held_out else splits[:1]:
-            self.model_, self.best_iteration_ = self._grow(X, positive, train, held, seed)
-            scores[held] = self._score(X[held])
-            lengths.append(self.best_iteration_)
+        splits = splits if held_out else splits[:1]
+        tried = [self._try(X, positive, splits, leaves, seed) for leaves in self._leaves()]
+        best, *larger = tried
+        for other in larger:
+            if other.risk < best.risk - self._error_of_difference(positive, best.scores, other.scores):
+                best = other
+        self.num_leaves_, self.history_ = best.leaves, best.history
         if len(splits) > 1:  # once more on all rows, with the mean of the best numbers of trees
             everything = np.arange(len(positive))
-            self.model_, self.best_iteration_ = self._grow(X, positive, everything, None, seed, round(np.mean(lengths)))
-        return scores
+            n_trees = round(np.mean(best.lengths))
+            self.model_, self.best_iteration_ = self._grow(X, positive, everything, None, best.leaves, seed, n_trees)
+        else:
+            self.model_, self.best_iteration_ = best.model, best.lengths[0]
+        return best.scores
+
+    def _leaves(self) -> Sequence[int]:
+        return LEAVES if self.num_leaves is None else (self.num_leaves,)
+
+    def _try(self, X: Any, positive: Marks, splits: Sequence[tuple[Any, Any]], leaves: int, seed: int) -> "Tried":
+        """Trees with so many leaves, grown on the one part of each split and scored on the other."""
+        scores, lengths, model = np.full(len(positive), np.nan), [], None
+        for train, held in splits:
+            model, length = self._grow(X, positive, train, held, leaves, seed)
+            scores[held] = self._margins(model, X[held], length)
+            lengths.append(length)
+        seen = np.isfinite(scores)
+        risk = nnpu_risk(positive[seen], scores[seen], prior=self.prior_, scenario=self.scenario)
+        return Tried(leaves, risk, scores, lengths, model, self.history_)
+
+    def _error_of_difference(self, positive: Marks, one: Array, other: Array) -> float:
+        """The standard error of the difference of two held-out risks, with the sigmoid loss and without the clamp."""
+        seen = np.isfinite(one)
+        moved = expit(other[seen]) - expit(one[seen])
+        on_p = 2 * self.prior_ * moved[positive[seen]]
+        on_population = moved if self.scenario == "single-sample" else moved[~positive[seen]]
+        return float(np.sqrt(on_p.var() / len(on_p) + on_population.var() / len(on_population)))
 
     def _splits(self, positive: Marks, rng: np.random.Generator) -> Iterable[tuple[Any, Any]]:
         """Five folds of a small table, or one held-out part of a large one."""
@@ -363,14 +415,14 @@ class NNPUBoostingClassifier(BoostedTrees):
         return [(np.concatenate([kept for kept, _ in parts]), np.concatenate([held for _, held in parts]))]
 
     def _grow(
-        self, X: Any, positive: Marks, train: Any, held: Any | None, seed: int, n_trees: int | None = None
+        self, X: Any, positive: Marks, train: Any, held: Any | None, leaves: int, seed: int, n_trees: int | None = None
     ) -> tuple[Any, int]:
         """Trees fitted to some rows. Their number is given, or chosen by the risk on held-out rows."""
         if not _varies(X[train]):
             return None, 0
         gradients = NNPUGradients(positive[train], self.prior_, self.scenario, self.beta, self.gamma)
         n_p = int(positive[train].sum())
-        shape = min(self.num_leaves, max(4, n_p // 15)), min(self.min_child_samples, max(1, n_p // 4))
+        shape = leaves, min(self.min_child_samples, max(1, n_p // 4))
 
         risks: list[dict[str, float]] = []
 
@@ -456,9 +508,10 @@ def _dense(X: Any) -> Any:
 def _varies(X: Any) -> bool:
     """Whether any feature has two values, of which one may be a gap. LightGBM fails if none has."""
     if sparse.issparse(X):
-        return bool((X.max(axis=0) - X.min(axis=0)).toarray().any())
+        return bool((abs((X.max(axis=0) - X.min(axis=0)).toarray()) > TINY).any())
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
-    return bool(((high > low) | (np.isnan(X).any(axis=0) & ~np.isnan(low))).any())
+    differs = (high > low) & (np.maximum(abs(high), abs(low)) > TINY)
+    return bool((differs | (np.isnan(X).any(axis=0) & ~np.isnan(low))).any())
 
 
 def backends() -> list[str]:

@@ -3,8 +3,10 @@
 from typing import Any, ClassVar
 
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from pulab._parameters import DeclaredParameters
+from pulab._validation import one_error, plain
 
 PRIOR_DOC = """\
     prior : float in (0, 1), "estimate" or None
@@ -33,6 +35,12 @@ class PUClassifier(ClassifierMixin, DeclaredParameters):  # type: ignore[misc]  
         """Remove all fitted attributes. A fit that fails must leave no part of itself or of an older fit."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class ``y`` is predicted."""
+        predicted = self.predict(X)
+        with one_error("y or sample_weight cannot be used: "):
+            return float(accuracy_score(plain(y), predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,11 +6,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from pulab._validation import check_choice, check_number
 from pulab.errors import warn
-from pulab.estimators._base import BasePUClassifier, Task
+from pulab.estimators._base import Task
+from pulab.estimators._weighted import WeightedNetwork
 from pulab.losses import LOSSES, joint_terms, nnpu_risk
 from pulab.training import Batch, LabelRing, Objective, Schedule, Step, Trained, predict_logits
 
@@ -42,8 +43,8 @@ class JointObjective(Objective):
     def step(self, batch: Batch) -> Step:
         g, rows, n = batch.logits(), batch.positions["u"], self.numbers
         # The memory gets the same predictions that the gradient comes from: dropout on, batch statistics.
-        self.labels.remember(rows, torch.sigmoid(g["u"].detach()))
-        y_u = self.labels.current.gather(1, rows)
+        self.labels.remember(rows, batch.own("u", torch.sigmoid(g["u"].detach())))
+        y_u = batch.whole("u", self.labels.current.gather(1, rows))
         terms = joint_terms(g["p"], g["u"], y_u, n["prior"], LOSSES[self._positive_loss])
         loss = (
             self.memory["lambda"] * terms.positive + terms.kl + n["alpha"] * terms.prior_kl + n["beta"] * terms.entropy
@@ -72,7 +73,7 @@ class JointObjective(Objective):
         self.labels.load_state_dict(state["labels"])
 
 
-class JointPUClassifier(BasePUClassifier):
+class JointPUClassifier(WeightedNetwork):
     """Joint optimisation of a network and soft pseudo-labels that begin at the class prior.
 
     Every unlabeled row carries a label between 0 and 1. The network is fitted to the labelled positives and to these
@@ -104,8 +105,8 @@ class JointPUClassifier(BasePUClassifier):
     Attributes
     ----------
     pseudo_labels_ : array of shape (number of unlabeled rows,)
-        Labels after the last epoch, in the order of the rows. For rows that were held out for validation: the
-        probability given by ``module_``.
+        Labels after the last epoch, in the order of the rows. For rows that were held out for validation, or have no
+        weight: the probability given by ``module_``, before calibration.
     {attributes}
 
     References
@@ -122,6 +123,8 @@ class JointPUClassifier(BasePUClassifier):
     >>> clf.score(digits.X_test, digits.y_test) > 0.9
     True
     """
+
+    _takes_shards = True
 
     prior: float | str | None = None
     init: str = "prior"
@@ -146,12 +149,12 @@ class JointPUClassifier(BasePUClassifier):
         e_start = self.e_start or max(2, round(schedule.epochs / 5))
         if schedule.epochs < e_start:
             warn(f"labels are never updated: e_start is {e_start}, but there are only {schedule.epochs} epochs.")
-        n_u = len(task.streams["u"])
-        initial = torch.from_numpy(initial_labels(self.init, n_u, task.prior, task.seeds["labels"]))
+        u = task.streams["u"]
+        initial = torch.from_numpy(initial_labels(self.init, u.total, task.prior, task.seeds["labels"])[u.own])
         weights = {"alpha": self.alpha, "beta": self.beta, "lambda_init": self.lambda_init}
         return JointObjective(
             LabelRing(initial.to(task.device, task.dtype)[None], min(self.r, schedule.epochs)),
-            task.numbers(prior=task.prior, lambda_final=len(task.streams["p"]) / n_u, **weights),
+            task.numbers(prior=task.prior, lambda_final=task.streams["p"].total / u.total, **weights),
             schedule.epochs,
             e_start,
             self.positive_loss,
@@ -159,16 +162,23 @@ class JointPUClassifier(BasePUClassifier):
 
     def _finish(self, task: Task, trained: Trained) -> None:
         super()._finish(task, trained)
-        labels = trained.objective.labels.current[trained.line]
-        self.pseudo_labels_ = self._labels_by_row(task, labels)
+        labels = task.streams["u"].whole(trained.objective.labels.current[trained.line][None])[0]
+        self.pseudo_labels_ = labels_by_row(task, self.module_, labels)
 
-    def _labels_by_row(self, task: Task, trained: Tensor) -> NDArray[np.float64]:
-        labels = np.empty(len(task.positive))
-        held_out = torch.from_numpy(task.held_out_rows).to(task.device)
-        if len(held_out):
-            labels[task.held_out_rows] = torch.sigmoid(predict_logits(self.module_, task.rows, held_out)).cpu().numpy()
-        labels[task.u_rows] = trained.cpu().numpy()
-        return labels[~task.positive]
+
+def labels_by_row(task: Task, module: nn.Module, trained: Tensor) -> NDArray[np.float64]:
+    """Labels of the unlabeled rows: those of training as they are, the others by the module."""
+    labels = np.full(len(task.positive), np.nan)
+    labels[task.u_rows] = trained.cpu().numpy()
+    others = np.flatnonzero(np.isnan(labels) & ~task.positive)
+    if len(others) and task.validation is not None and task.validation["u"].share is not None:
+        u = task.validation["u"]  # its last rows, of which each process has a part
+        g = u.whole(predict_logits(module, u.rows, u.index[0])[None])[0, -len(others) :]
+        labels[others] = torch.sigmoid(g).cpu().numpy()
+    elif len(others):
+        index = torch.from_numpy(others).to(task.device)
+        labels[others] = torch.sigmoid(predict_logits(module, task.rows, index)).cpu().numpy()
+    return labels[~task.positive]
 
 
 def initial_labels(init: str, n: int, prior: float, seed: int) -> NDArray[np.float64]:

@@ -18,9 +18,9 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from pulab._torch import Settings, resolve_device
-from pulab._validation import check_choice, check_number
-from pulab.errors import InputError, TrainingError, warn
-from pulab.estimators._base import BasePUClassifier, draw_seed, fit_tasks, owned
+from pulab._validation import check_choice, check_number, draw_seed
+from pulab.errors import ClusterError, InputError, TrainingError, warn
+from pulab.estimators._base import BasePUClassifier, check_checkpoint, fit_tasks, owned
 from pulab.training import Record, has_gradient_hooks
 
 LOAD = 2**30  # numbers in the rows of fits that are trained together; batched rows are on the device twice
@@ -33,6 +33,8 @@ def fit_many(
     n_jobs: int | None = -1,
     side_by_side: int = 4,
     on_error: str = "raise",
+    backend: str = "processes",
+    ray_options: Mapping[str, Any] | None = None,
 ) -> list[Any]:
     """Fit many estimators, each to the result it has alone, in less time than one after another.
 
@@ -58,6 +60,13 @@ def fit_many(
     on_error : {"raise", "return"}
         If the numbers of a training are no longer finite: raise its ``TrainingError``, or go on and return the error in
         the place of the estimator.
+    backend : {"processes", "ray"}
+        Where fits are spread over. With "ray": over the machines of the Ray cluster that this process is connected to
+        by ``ray.init(address=…)``, or that $RAY_ADDRESS names, or that runs on this machine. ``n_jobs`` has no effect
+        there. A fit whose machine dies is made again on another.
+    ray_options : dict or None
+        What a task gets on the cluster: ``{"num_cpus": 1, "num_gpus": 0.25}`` lets four tasks share a GPU. With GPUs
+        a task trains several networks at once; otherwise a task is one fit.
 
     Examples
     --------
@@ -78,12 +87,17 @@ def fit_many(
     for estimator, data in zip(estimators, datasets, strict=True):
         if not isinstance(estimator, BasePUClassifier) or not isinstance(data, Mapping) or not {"X", "y"} <= set(data):
             raise InputError("fit_many needs pulab's network classifiers, and for each a dict with X and y.")
+        if estimator.checkpoint is not None:
+            check_checkpoint(estimator.checkpoint, estimator.random_state)
         unknown = set(data) - set(signature(estimator.fit).parameters)
         if unknown:
             raise InputError(
                 f"{type(estimator).__name__}.fit does not take {sorted(unknown)}, got data sets with them."
             )
     check_choice("on_error", on_error, ("raise", "return"))
+    check_choice("backend", backend, ("processes", "ray"))
+    if ray_options is not None and backend != "ray":
+        raise InputError("ray_options need backend='ray', got backend='processes'. Leave one of them out.")
     check_number("side_by_side", side_by_side, low=1, whole=True)
     if n_jobs == 0 or not (n_jobs is None or isinstance(n_jobs, int | np.integer)):
         raise InputError(
@@ -91,11 +105,11 @@ def fit_many(
         )
     if not estimators:
         return []
-    if all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
+    if backend == "ray":
+        fitted = _fit_on_ray(estimators, datasets, side_by_side, on_error, {"num_cpus": 1, **(ray_options or {})})
+    elif all(resolve_device(estimator.device).type == "cuda" for estimator in estimators):
         fitted = fit_in_step(estimators, datasets, side_by_side=side_by_side)
-        for i, error in enumerate(fitted):
-            if isinstance(error, TrainingError) and on_error == "raise":
-                raise TrainingError(f"{_owner(i)}{error}")
+        _raise_first(fitted, on_error)
     else:
         fitted = _fit_in_processes(estimators, datasets, n_jobs, on_error)
     for result, estimator in zip(fitted, estimators, strict=True):
@@ -188,6 +202,66 @@ def _fit_in_processes(
             _check_picklable(estimator, i)
         raise
     return fitted
+
+
+def _raise_first(fitted: Sequence[Any], on_error: str) -> None:
+    for i, error in enumerate(fitted):
+        if isinstance(error, TrainingError) and on_error == "raise":
+            raise TrainingError(f"{_owner(i)}{error}")
+
+
+def _fit_on_ray(
+    estimators: Sequence[BasePUClassifier],
+    datasets: Sequence[Mapping[str, Any]],
+    side_by_side: int,
+    on_error: str,
+    options: Mapping[str, Any],
+) -> list[Any]:
+    """A task per fit. On GPUs a task per group of fits, as many groups as the cluster can run at a time."""
+    from pulab.cluster import connected, slots, spread
+
+    copies, caller = _copies(estimators), _Caller(ELSEWHERE, Settings.here())
+    hooked = [isinstance(c.module, nn.Module) and has_gradient_hooks(c.module) for c in copies]
+    for i, copied in enumerate(copies):
+        if hooked[i]:
+            raise InputError(f"{_owner(i)}hooks on gradients do not go to another process. Pass backend='processes'.")
+        _check_picklable(copied, i)
+    fitted: list[Any] = [None] * len(copies)
+    with connected() as ray:
+        size = 1
+        if options.get("num_gpus", 0):
+            size = math.ceil(len(copies) / max(1, slots(ray, options)))
+        groups = [range(start, min(start + size, len(copies))) for start in range(0, len(copies), size)]
+        sent = {id(data): ray.put(dict(data)) for data in datasets}  # fits of one dict share it, once per machine
+
+        def calls() -> Iterator[tuple[range, tuple[Any, ...]]]:
+            for group in groups:
+                chosen = [copies[i] for i in group]
+                data = [sent[id(datasets[i])] for i in group]
+                if size == 1:
+                    yield group, (group[0], chosen[0], data[0], False, "return", caller)
+                else:
+                    yield group, (side_by_side, chosen, *data)
+
+        for group, results in spread(ray, _fit if size == 1 else _fit_group, calls(), options=options):
+            if isinstance(results, ClusterError):
+                raise ClusterError(f"{_owner(group[0])}{results}") from results
+            if size == 1:
+                result, messages = results
+                results = [result]
+                for message in messages:
+                    warn(message)
+            for i, result in zip(group, results, strict=True):
+                fitted[i] = result
+    _raise_first(fitted, on_error)
+    return fitted
+
+
+def _fit_group(side_by_side: int, estimators: Sequence[BasePUClassifier], *datasets: Mapping[str, Any]) -> list[Any]:
+    return fit_in_step(estimators, datasets, side_by_side=side_by_side)
+
+
+ELSEWHERE = -1  # the number of no process: every worker of a cluster is another one
 
 
 class _Caller(NamedTuple):

@@ -56,7 +56,8 @@ class PUbNObjective(Objective):
 
     def step(self, batch: Batch) -> Step:
         g, n = batch.logits(), self.numbers
-        sigma = {name: n[f"sigma_{name}"].gather(1, rows) for name, rows in batch.positions.items()}
+        positions = batch.positions.items()
+        sigma = {name: batch.whole(name, n[f"sigma_{name}"].gather(1, rows)) for name, rows in positions}
         loss = n["prior"] * pubn_positive(g["p"], sigma["p"], n["eta"]).mean(-1)
         loss = loss + pubn_unlabeled(g["u"], sigma["u"], n["eta"]).mean(-1)
         if "n" in g:
@@ -108,6 +109,7 @@ class PUbNClassifier(BasePUClassifier):
     """
 
     _n_trainings = 2
+    _takes_shards = True
 
     prior: float | str | None = None
     tau: float = 0.9
@@ -133,7 +135,9 @@ class PUbNClassifier(BasePUClassifier):
         """
         return self._fit({"X": X, "y": y, "X_val": X_val, "y_val": y_val, "X_negative": X_negative})
 
-    def _prepare(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, X_negative: Any = None) -> Task:
+    def _prepare(  # type: ignore[override]  # it takes no weights
+        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None, X_negative: Any = None
+    ) -> Task:
         task = super()._prepare(X, y, X_val, y_val)
         return task if X_negative is None else self._with_negatives(task, X_negative)
 
@@ -167,8 +171,8 @@ class PUbNClassifier(BasePUClassifier):
             for name, stream in task.streams.items()
         }
         share = int((1 - task.prior - rho) * self.tau * 100)  # whole percents, as the authors' code has it
-        self.eta_ = float(np.percentile(sigma["u"].cpu().numpy(), share))
-        _check_stand_ins(task.prior * pubn_stand_ins(sigma["p"], self.eta_).double())
+        self.eta_ = float(np.percentile(task.streams["u"].whole(sigma["u"]).cpu().numpy(), share))
+        _check_stand_ins(task.prior * pubn_stand_ins(task.streams["p"].whole(sigma["p"]), self.eta_).double())
         numbers |= task.numbers(eta=self.eta_)
         second = yield self._job(task, PUbNObjective(sigma, **numbers), self._schedule(task))
         self._finish(task, second)

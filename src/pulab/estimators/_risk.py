@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pulab._validation import check_choice, check_number, check_prior
-from pulab.estimators._base import BasePUClassifier, Task
+from pulab._validation import AnyArray, check_choice, check_number, check_prior
+from pulab.estimators._base import Task
+from pulab.estimators._weighted import WeightedNetwork
 from pulab.losses import LOSSES, Risk, nnpu_risk, pn_risk, upu_risk
 from pulab.training import Batch, Objective, Schedule, Step
 
@@ -34,7 +35,7 @@ class RiskObjective(Objective):
         return self._risk(g["p"], g["u"], self.numbers["prior"]).value
 
 
-class UPUClassifier(BasePUClassifier):
+class UPUClassifier(WeightedNetwork):
     """Unbiased PU learning: the risk of a classifier, estimated without bias from positive and unlabeled rows.
 
     A flexible network can push the estimate below zero by memorising P. :class:`NNPUClassifier` prevents this.
@@ -66,6 +67,8 @@ class UPUClassifier(BasePUClassifier):
     True
     """
 
+    _takes_shards = True
+
     prior: float | str | None = None
     loss: str = "sigmoid"
 
@@ -76,7 +79,7 @@ class UPUClassifier(BasePUClassifier):
         return RiskObjective(upu_risk, self.loss, task.numbers(prior=task.prior))
 
 
-class NNPUClassifier(BasePUClassifier):
+class NNPUClassifier(WeightedNetwork):
     """Non-negative PU learning: unbiased PU risk whose negative part is not allowed to fall below zero.
 
     Parameters
@@ -107,6 +110,8 @@ class NNPUClassifier(BasePUClassifier):
     True
     """
 
+    _takes_shards = True
+
     prior: float | str | None = None
     loss: str = "sigmoid"
     beta: float = 0.0
@@ -121,13 +126,13 @@ class NNPUClassifier(BasePUClassifier):
         return RiskObjective(nnpu_risk, self.loss, task.numbers(prior=task.prior, beta=self.beta, gamma=self.gamma))
 
 
-class PNClassifier(BasePUClassifier):
+class PNClassifier(WeightedNetwork):
     """Supervised learning: the oracle that PU methods are measured against. Here ``y`` is the truth.
 
     Parameters
     ----------
     prior : float in (0, 1) or None
-        Share of positives in the population. None: as counted in ``y``.
+        Share of positives in the population. None: as counted in ``y``, by weight if there are weights.
     loss : {"sigmoid", "logistic"}
         Loss in training. The best epoch is always chosen by the risk with the sigmoid loss.
     {shared}
@@ -150,15 +155,16 @@ class PNClassifier(BasePUClassifier):
 
     prior: float | str | None = None
     loss: str = "logistic"
+    calibration: str | bool = False  # no PU data to do it by
 
     def _check_params(self) -> None:
         check_choice("loss", self.loss, LOSSES)
 
     def _resolve_prior(
-        self, prior: Any, X: Any, positive: NDArray[np.bool_], seed: int
+        self, prior: Any, X: Any, positive: NDArray[np.bool_], seed: int, weight: AnyArray | None
     ) -> tuple[float, tuple[float, float]]:
-        by_labels = prior is None or prior == "estimate"
-        share = float(positive.mean()) if by_labels else check_prior(prior)
+        by_labels = prior is None or (isinstance(prior, str) and prior == "estimate")
+        share = float(np.average(positive, weights=weight)) if by_labels else check_prior(prior)
         return share, (share, share)
 
     def _objective(self, task: Task, schedule: Schedule) -> Objective:

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pulab._validation import AnyArray, check_number
-from pulab.estimators._base import BasePUClassifier, Task
+from pulab.estimators._base import Task
+from pulab.estimators._weighted import WeightedNetwork
 from pulab.losses import vpu_risk
 from pulab.training import Batch, Objective, Schedule, Step, Trained, mix, pick, predict_logits
 
@@ -38,7 +39,7 @@ class VPUObjective(Objective):
         return vpu_risk(g["p"], g["u"])
 
 
-class VPUClassifier(BasePUClassifier):
+class VPUClassifier(WeightedNetwork):
     """Variational PU learning: needs no class prior.
 
     The network gives φ(x) between 0 and 1. The loss log mean_U φ − mean_P log φ is lowest where φ is proportional to
@@ -78,6 +79,7 @@ class VPUClassifier(BasePUClassifier):
 
     mixup_weight: float = 0.3
     mixup_alpha: float = 0.3
+    calibration: str | bool = False  # that needs the prior
 
     def _check_params(self) -> None:
         check_number("mixup_weight", self.mixup_weight, low=0)

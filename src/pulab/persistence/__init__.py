@@ -6,6 +6,7 @@ files, which may hold only types of a fixed list. There is no pickle and no fall
 """
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from pulab.errors import ModelFileError
 from pulab.persistence._content import Content
 from pulab.persistence._folder import DOCUMENT, check_folder, damage_is_told, read_folder, read_regular, write_folder
+from pulab.persistence._onnx import export_onnx
 
 __all__ = [
     "DOCUMENT",
@@ -21,6 +23,7 @@ __all__ = [
     "check_folder",
     "check_scores",
     "damage_is_told",
+    "export_onnx",
     "load_model",
     "read_folder",
     "read_regular",
@@ -78,9 +81,11 @@ def check_scores(model: Any) -> None:
     if math.prod(model.row_shape_) > 2**26:
         raise ModelFileError(f"its rows have the shape {model.row_shape_}")
     rows = np.zeros((2, *model.row_shape_))
-    shares = np.asarray(model.predict_proba(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # scikit-learn's, of rows without the names of their columns
+        shares, classes = np.asarray(model.predict_proba(rows)), model.predict(rows)
     prior = getattr(model, "prior_", None)  # some methods have none
-    if len(model.predict(rows)) != 2 or not (prior is None or 0 < prior < 1):
+    if len(classes) != 2 or not (prior is None or 0 < prior < 1):
         raise ModelFileError("its classes or its prior are invalid")
-    if shares.shape != (2, 2) or not ((shares >= 0) & (shares <= 1)).all():
+    if shares.shape != (2, len(model.classes_)) or not ((shares >= 0) & (shares <= 1)).all():
         raise ModelFileError(f"it gives probabilities such as {shares.ravel()[:2].tolist()}")

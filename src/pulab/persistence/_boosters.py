@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulab.errors import ModelFileError
+from pulab.persistence._json import read_json
 
 # LightGBM -------------------------------------------------------------------------------------------------------------
 
@@ -50,6 +51,8 @@ _KEYS = {
     "shrinkage": (_ONE, _FLOAT),
 }
 _PATTERNS = {key: re.compile(pattern) for key, (_, pattern) in _KEYS.items()}
+_LEAVES = re.compile("[0-9]{1,6}")
+MOST_LEAVES = 2**17  # that LightGBM grows
 _OF_ONE_LEAF = ("leaf_weight", "leaf_count")  # empty in a tree without splits
 
 
@@ -81,18 +84,19 @@ def check_lightgbm(text: str) -> int:
 def _check_tree(text: str, i: int, n_features: int) -> None:
     first, *lines = text.rstrip("\n").split("\n")
     pairs = [line.partition("=")[::2] for line in lines]
-    values = {key: value.split(" ") if value else [] for key, value in pairs}
-    if first != f"Tree={i}" or len(pairs) != len(values) or not values.keys() <= _KEYS.keys():
+    texts = dict(pairs)
+    if first != f"Tree={i}" or len(pairs) != len(texts) or not texts.keys() <= _KEYS.keys():
         raise ModelFileError("a tree in it has unknown lines")
+    n_leaves = int(texts["num_leaves"]) if _LEAVES.fullmatch(texts.get("num_leaves", "")) else 0
+    lengths = {_LEAF: n_leaves, _NODE: n_leaves - 1, _ONE: 1}
+    for key, (per, _) in _KEYS.items():  # before they are split: a split text takes twenty times its size
+        n = texts[key].count(" ") + 1 if texts.get(key) else 0
+        if n_leaves > MOST_LEAVES or (n != lengths[per] and not (n_leaves == 1 and n == 0 and key in _OF_ONE_LEAF)):
+            raise ModelFileError(f"a tree in it is invalid: {n} numbers of {key}")
+    values = {key: value.split(" ") if value else [] for key, value in texts.items()}
     for key, tokens in values.items():
         if not all(map(_PATTERNS[key].fullmatch, tokens)) or not np.isfinite(_floats(tokens, key)).all():
             raise ModelFileError(f"a tree in it has {key} that are not finite numbers")
-    n_leaves = int("".join(values.get("num_leaves", ["0"])))
-    lengths = {_LEAF: n_leaves, _NODE: n_leaves - 1, _ONE: 1}
-    for key, (per, _) in _KEYS.items():
-        n = len(values.get(key, []))
-        if n != lengths[per] and not (n_leaves == 1 and n == 0 and key in _OF_ONE_LEAF):
-            raise ModelFileError(f"a tree in it is invalid: {n} numbers of {key}")
     _check_children(np.array(values["left_child"], dtype=np.int64), np.array(values["right_child"], dtype=np.int64))
     feature = np.array(values["split_feature"], dtype=np.int64)
     if not ((feature >= 0) & (feature < n_features)).all():
@@ -142,7 +146,7 @@ _PARAMETERS = {
 
 def checked_xgboost(raw: bytes) -> bytes:
     """The same model in JSON, written anew from what was checked: XGBoost's own parser sees nothing else."""
-    model = json.loads(raw)
+    model = read_json(raw)
     learner = _keys(model, "learner", "version")["learner"]
     _keys(
         learner, "attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective"

@@ -12,6 +12,7 @@ from pulab._scaling import Scaler
 from pulab._validation import AnyArray
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, warn
+from pulab.estimators._pu_trees import PUTrees
 from pulab.methods import METHODS
 from pulab.persistence._boosters import check_lightgbm, checked_xgboost
 from pulab.persistence._skops import check_jobs, dumped, loaded
@@ -84,9 +85,10 @@ def _pack_network(content: Content, module: Any) -> Any:
 def _pack_object(content: Content, value: Any) -> Any:
     """A classifier or a part of one: the name of its class, and its attributes."""
     state = dict(vars(value))
-    if hasattr(value, "row_shape_") and hasattr(value, "module"):
+    if hasattr(value, "module"):
         state["module"] = None if value.module is None else "given"
         state["device"], state["device_"] = "auto", None
+        state["checkpoint"] = None  # of the fit that has ended
     if "random_state" in state and not isinstance(state["random_state"], int | None):
         state["random_state"] = None
     if "dtype" in state:
@@ -105,9 +107,11 @@ def _unpack_object(content: Content, inner: Any, module: Any) -> Any:
     check_jobs(state)
     value = cls.__new__(cls)
     vars(value).update(state)
-    if isinstance(value, PUCalibrator):
+    if isinstance(value, PUCalibrator | PUTrees):
         value.check()
     if "module" in state:
+        if state["module"] not in (None, "given"):
+            raise ModelFileError("it does not say whose module it holds")
         if state["module"] is not None and module is None:
             raise ModuleNeeded(
                 "this model was fitted with a module of your own, and the files do not hold its code. Pass module=…."
@@ -143,10 +147,14 @@ def _network(classifier: Any, state: dict[str, AnyArray]) -> Any:
 
 def _class_of(name: Any) -> Any:
     """The class that a file names. Only pulab's own classes are allowed."""
-    parts = {cls.__name__: cls for cls in (PUCalibrator, Scaler)}
+    parts = {cls.__name__: cls for cls in (PUCalibrator, PUTrees, Scaler)}
     classifiers = {method.class_name: method for method in METHODS.values()}
     if name in parts:
         return parts[name]
+    if name == "PositiveKindsClassifier":
+        from pulab.estimators._kinds import PositiveKindsClassifier
+
+        return PositiveKindsClassifier
     if name not in classifiers:
         raise ModelFileError(f"it names a class {name!r}, which pulab does not have")
     return classifiers[name].load()
@@ -228,6 +236,11 @@ KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., 
         lambda v: isinstance(v, dict) and all(isinstance(key, str) for key in v),
         lambda content, v: {key: content.pack(item) for key, item in v.items()},
         lambda content, inner, module: {key: content.unpack(item, module) for key, item in inner.items()},
+    ),
+    "pairs": (
+        lambda v: isinstance(v, dict),
+        lambda content, v: [[content.pack(key), content.pack(item)] for key, item in v.items()],
+        lambda content, inner, module: {content.unpack(k): content.unpack(item, module) for k, item in inner},
     ),
     "array": (lambda v: isinstance(v, np.ndarray), _pack_array, _unpack_array),
     "net": (lambda v: hasattr(v, "named_parameters"), _pack_network, lambda content, inner, module: None),

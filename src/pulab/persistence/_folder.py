@@ -14,6 +14,7 @@ from pulab import __version__
 from pulab._files import BINARY, NO_FOLLOW, NO_WAIT, WRITING, folder_beside, move_folder
 from pulab.errors import InputError, ModelFileError, in_one_line
 from pulab.persistence._content import Content, ModuleNeeded
+from pulab.persistence._json import read_json
 
 FORMAT = 3
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
@@ -91,6 +92,7 @@ def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], Content]:
         for name, raw in files.items():
             if _checksum(raw) != document["files"][name]:
                 raise ModelFileError(f"{name} is cut off or has been changed since it was written")
+        del raw  # a large file must not be there twice
         return document, Content(load_arrays(files.pop(ARRAYS)), files)
 
 
@@ -138,7 +140,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def _document(raw: bytes) -> dict[str, Any]:
-    document = json.loads(raw)
+    document = read_json(raw)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         written = document.get("format") if isinstance(document, dict) else None
         raise ModelFileError(f"{DOCUMENT} has format {str(written)[:20]}, and this pulab reads {FORMAT}")

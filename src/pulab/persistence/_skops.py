@@ -13,16 +13,16 @@ import re
 from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
 from pulab._validation import AnyArray
 from pulab.errors import InputError, ModelFileError
 from pulab.persistence._boosters import check_lightgbm
+from pulab.persistence._json import read_json
 
-# A file may grow to so many times its size, and by so many bytes. The texts of real files shrink to a thirtieth.
-GROWTH, SPARE = 50, 2**24
+TOO_LARGE = 1e100  # sums of such numbers may be infinite
 
 # Classes that are made without a call and get their attributes. Their prediction runs in numpy, or is checked below.
 # Nearest neighbours are not among them: their compiled trees cannot be checked.
@@ -31,9 +31,10 @@ OBJECTS = re.compile(
     r"(?:linear_model|naive_bayes|discriminant_analysis|calibration|pipeline|preprocessing|impute|compose|dummy)\b.*"
     r"|neural_network\..*|feature_extraction\.text\..*|isotonic\.IsotonicRegression"
     r"|decomposition\._pca\.PCA|decomposition\._truncated_svd\.TruncatedSVD"
-    r"|svm\._classes\.(?:SVC|NuSVC|LinearSVC)"
+    r"|svm\._classes\.(?:SVC|NuSVC|LinearSVC|OneClassSVM)"
     r"|tree\._classes\.(?:DecisionTree|ExtraTree)(?:Classifier|Regressor)"
     r"|ensemble\.(?:_forest|_gb|_voting|_stacking|_bagging|_weight_boosting)\.\w+Classifier"
+    r"|ensemble\._iforest\.IsolationForest"
     r"|ensemble\._hist_gradient_boosting\.(?:gradient_boosting\.HistGradientBoostingClassifier"
     r"|binning\._BinMapper|predictor\.TreePredictor)"
     r"|_loss\.link\.\w+|_loss\.loss\.\w+"
@@ -76,9 +77,7 @@ def dumped(value: Any) -> bytes:
     """The skops file of a value. Refuses a value that could not be loaded."""
     from skops.io import dumps
 
-    raw: bytes = dumps(value, compression=ZIP_DEFLATED)
-    if _grown(ZipFile(io.BytesIO(raw))) > _allowed(raw):  # for example long arrays of zeros
-        raw = dumps(value, compression=ZIP_STORED)
+    raw: bytes = dumps(value, compression=ZIP_STORED)  # a compressed file could grow to any size
     unknown = sorted({name for loader, name, _ in _nodes(_schema(raw)) if not _is_known(loader, name)})
     if unknown:
         raise InputError(f"a model that holds {', '.join(unknown)} cannot be saved: these types cannot be loaded.")
@@ -96,14 +95,6 @@ def loaded(raw: bytes) -> Any:
 
 
 # Before skops sees the file -------------------------------------------------------------------------------------------
-
-
-def _grown(file: ZipFile) -> int:
-    return sum(member.file_size for member in file.infolist())
-
-
-def _allowed(raw: bytes) -> int:
-    return GROWTH * len(raw) + SPARE
 
 
 def _schema(raw: bytes) -> Any:
@@ -131,9 +122,12 @@ def _check_file(raw: bytes) -> list[str]:
     """Refuse a file that lies about its sizes or types. Returns the names of the types in it."""
     with ZipFile(io.BytesIO(raw)) as file:
         members = {member.filename: member for member in file.infolist()}
-        if len(members) != len(file.infolist()) or _grown(file) > _allowed(raw):
-            raise ModelFileError("a part of it would grow too large")
-        nodes = list(_nodes(json.loads(file.read("schema.json"))))
+        _must(len(members) == len(file.infolist()), "two parts of it have one name")
+        as_they_are = all(member.compress_type == ZIP_STORED for member in members.values())
+        _must(as_they_are, "a part of it is compressed, and could grow to any size")
+        # Not even if members share bytes of the file.
+        _must(sum(member.file_size for member in members.values()) <= len(raw), "its parts are larger than the file")
+        nodes = list(_nodes(read_json(file.read("schema.json"))))
         by_id: dict[int, list[dict[str, Any]]] = {}
         for loader, name, node in nodes:
             if not _is_known(loader, name):
@@ -226,6 +220,13 @@ def _check_forest(forest: Any) -> None:
         _check_width([tree.tree_ for tree in forest.estimators_], forest.n_features_in_)
 
 
+def _check_isolation(model: Any) -> None:
+    """Its trees get its rows unchecked. pulab gives each of them all columns."""
+    if hasattr(model, "estimators_"):
+        _must(model._max_features == model.n_features_in_, "a tree in it uses other columns")
+        _check_width([tree.tree_ for tree in model.estimators_], model.n_features_in_)
+
+
 def _check_stages(model: Any) -> None:
     """Boosting reads its trees itself, and writes one number for each row and column of trees."""
     if hasattr(model, "estimators_"):
@@ -244,6 +245,7 @@ def _check_width(trees: list[Any], n_features: int) -> None:
 def _check_tree(tree: Any) -> None:
     left, right, feature = tree.children_left, tree.children_right, tree.feature
     _must(len(left) == tree.node_count > 0, "a tree in it is invalid")
+    _must((np.abs(tree.value) < TOO_LARGE).all(), "a tree in it has values that are no numbers")
     _check_nodes(left, right, feature, left == -1, tree.n_features)
 
 
@@ -259,6 +261,7 @@ def _check_hist(model: Any) -> None:
         _must(type(predictor).__name__ == "TreePredictor", "a tree in it is invalid")
         nodes = predictor.nodes
         _must(nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1 and len(nodes) > 0, "a tree in it is invalid")
+        _must((np.abs(nodes["value"]) < TOO_LARGE).all(), "a tree in it has values that are no numbers")
         is_leaf = nodes["is_leaf"] == 1
         _must((nodes["is_leaf"] <= 1).all(), "a tree in it is invalid")
         _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], is_leaf, n)
@@ -279,7 +282,8 @@ def _check_svm(model: Any) -> None:
     """libsvm reads its arrays by the counts in ``_n_support``."""
     if not hasattr(model, "support_vectors_"):
         return
-    n, n_classes = len(model.support_), len(model.classes_)
+    one_class = type(model).__name__ == "OneClassSVM"  # which has a count of all vectors, twice
+    n, n_classes = len(model.support_), 2 if one_class else len(model.classes_)
     counts, pairs = model._n_support, n_classes * (n_classes - 1) // 2
     arrays = {
         "support_": (np.int32, (n,)),
@@ -294,7 +298,8 @@ def _check_svm(model: Any) -> None:
     for name in ("_probA", "_probB"):
         array = vars(model).get(name)
         _must(isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape in ((0,), (pairs,)), name)
-    _must(counts.min() >= 0 and counts.sum() == n and n_classes > 1, "its _n_support do not fit")
+    whole = counts.tolist() == [n, n] if one_class else counts.min() >= 0 and counts.sum() == n
+    _must(whole and n_classes > 1, "its _n_support do not fit")
     _must(model._sparse is False and model.kernel in ("linear", "poly", "rbf", "sigmoid"), "its kernel is unknown")
 
 
@@ -312,6 +317,7 @@ CHECKS = {
     "Tree": _check_tree,
     "BaseDecisionTree": _check_tree_owner,
     "BaseForest": _check_forest,
+    "IsolationForest": _check_isolation,
     "BaseGradientBoosting": _check_stages,
     "BaseHistGradientBoosting": _check_hist,
     "BaseLibSVM": _check_svm,

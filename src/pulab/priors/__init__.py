@@ -16,11 +16,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_array
 
 from pulab._threads import threads_for
-from pulab._validation import SCENARIOS, check_choice, check_labels
+from pulab._validation import SCENARIOS, check_choice, check_labels, draw_seed, one_error, plain
 from pulab.errors import InputError, warn
 from pulab.metrics import Array, finite_values
 from pulab.priors._from_rows import km2, tice
@@ -131,17 +130,19 @@ def estimate_prior(
     """
     check_choice("method", method, METHODS)
     check_choice("scenario", scenario, SCENARIOS)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    rng = np.random.default_rng(draw_seed(random_state))
     if X is None and (scores is None or method in FROM_ROWS):
         raise InputError(f"method={method!r} needs X{'' if method in FROM_ROWS else ' or scores'}, got None.")
-    n = _num_samples(scores if X is None else X)
+    X = plain(X)
+    with one_error():
+        n = _num_samples(plain(scores) if X is None else X)
     labelled = check_labels(s, n, name="s").positive
     # P first, then U: the result must not depend on how their rows are interleaved.
     order = np.concatenate([np.flatnonzero(labelled), np.flatnonzero(~labelled)])
     labelled = labelled[order]
     details: dict[str, Any] = {}
-    with threads_for(n * int(np.prod(np.shape(X)[1:] if X is not None else ()))):
-        table = None if X is None else _table(X)[order]
+    table = None if X is None else _table(X)[order]
+    with threads_for(n * (1 if table is None else table.shape[1])):
         values = out_of_fold(table, labelled, rng, details) if scores is None else finite_values(scores, n)[order]
         held_out = Sample(values[labelled], values[~labelled])
         if method in FROM_ROWS:
@@ -200,9 +201,10 @@ FROM_ROWS = ("tice", "km2")  # the others use scores
 
 def _table(X: Any) -> Any:
     """Rows as a table. Images are flattened, sparse rows stay sparse, gaps are filled with the median."""
-    if sparse.issparse(X):
-        return check_array(X, accept_sparse="csr", dtype=np.float64)
-    array = check_array(X, allow_nd=True, dtype=np.float64, ensure_all_finite="allow-nan")
+    with one_error():
+        if sparse.issparse(X):
+            return check_array(X, accept_sparse="csr", dtype=np.float64)
+        array = check_array(X, allow_nd=True, dtype=np.float64, ensure_all_finite="allow-nan")
     array = array.reshape(len(array), -1)
     if np.isnan(array).any():
         array = SimpleImputer(strategy="median", keep_empty_features=True).fit_transform(array)

@@ -47,6 +47,7 @@ def density_ratio(sample: Sample, bins: int = 2048) -> Array:
     quartiles = np.quantile(positive, (0.25, 0.75))
     spread = min(positive.std(), (quartiles[1] - quartiles[0]) / 1.34) or positive.std() or step
     width = 1.5 * spread * len(positive) ** -0.2  # slightly wider than Silverman's rule
+    width = min(width, high - low)  # where U is one point, P may be spread far beyond the range
 
     def density(values: Array) -> Array:
         counts = np.histogram(np.clip(values, low, high), bins=bins, range=(low, high))[0]

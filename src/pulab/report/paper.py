@@ -228,6 +228,7 @@ def _is_foreign(features: str | None) -> bool:
 # Okabe and Ito's colours, which colour-blind readers can tell apart. A method has the same colour everywhere.
 COLOURS = {
     "joint": "#D55E00",
+    "joint-views": "#E69F00",
     "nnpu": "#0072B2",
     "pubn-n": "#009E73",
     "upu": "#56B4E9",

@@ -1,17 +1,26 @@
 """A recipe's results as text, data, a page or a picture."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pulab.bench import RunSpec
+from pulab.bench.frontier import Line, lines, search_lines, small_lines
+from pulab.bench.league import DEFAULTS
+from pulab.bench.league import lines as league_lines
 from pulab.bench.paper import ENCODER, FIGURES, TABLES, Cell, cell_runs, figure_2, table_cells
 from pulab.errors import InputError
-from pulab.report import paper, tables
+from pulab.report import frontier, league, paper, tables
 
 ResultRows = Sequence[dict[str, Any]]
 FORMATS = ("md", "html", "csv", "json")
 PICTURES = ("svg", "png")  # of the recipes that have a figure
+FRONTIERS: dict[str, Callable[..., list[Line]]] = {
+    "frontier": lines,
+    "frontier-search": search_lines,
+    "frontier-small": small_lines,
+}
+PICTURED = (*FIGURES, "frontier", "league")
 
 
 class Section(NamedTuple):
@@ -36,6 +45,8 @@ def show(
     CSV and JSON hold the cells of the tables, or the points of the figure if the recipe has no table.
     """
     cells = paper_cells(recipe, specs, trials, features)
+    past = frontier.results(FRONTIERS[recipe](trials), rows) if recipe in FRONTIERS else []
+    placed = league.results(league_lines(trials), rows) if recipe == "league" else []
     curves = []
     if recipe in FIGURES:
         printed = {spec.digest for spec in figure_2(trials, features)}
@@ -43,21 +54,28 @@ def show(
     if form in PICTURES:
         from pulab.report import figures
 
+        if past:
+            return figures.frontier(past, form)
+        if placed:
+            return figures.league(placed, form)
         if not curves:
             run = f"pulab bench run paper-figure-2 --features {features}"
             raise InputError(f"there are no rows for Figure 2. Run `{run}`, then pass --rows runs.")
         return figures.figure_2(curves, form)
     if form in ("json", "csv"):
-        records: list[Any] = paper.results(cells, rows) or paper.points(curves) or tables.cells(rows)
+        records: list[Any] = paper.results(cells, rows) or paper.points(curves) or past or placed or tables.cells(rows)
         if form == "csv":
             return tables.as_csv(records)
         return json.dumps([record._asdict() for record in records], indent=2)
-    sections = (
-        [*table_sections(cells, rows), *tally_sections(cells, rows), *figure_sections(curves)]
-        if recipe in TABLES
-        else [Section("", *tables.by_dataset(rows))]
-    )
     legend = paper.LEGEND if cells else ""
+    if recipe in TABLES:
+        sections = [*table_sections(cells, rows), *tally_sections(cells, rows), *figure_sections(curves)]
+    elif past:
+        sections, legend = [Section("", frontier.HEADER, frontier.as_lines(past))], frontier.LEGEND
+    elif placed:
+        sections, legend = league_sections(placed), league.LEGEND
+    else:
+        sections = [Section("", *tables.by_dataset(rows))]
     if form == "md":
         parts = [*(_markdown(section, titled=len(sections) > 1) for section in sections), legend]
         return "\n\n".join(part for part in parts if part)
@@ -88,6 +106,19 @@ def table_sections(cells: Sequence[Cell], rows: ResultRows) -> list[Section]:
         note = "\n\n".join(text for text in notes if text)
         lines = paper.as_lines(paper.results(in_table, rows))
         sections.append(Section(paper.TITLES[number], paper.HEADER, lines, note))
+    return sections
+
+
+def league_sections(found: Sequence[league.Result]) -> list[Section]:
+    """Standings and errors, tuned and at the defaults."""
+    sections = []
+    for setting in (league.CHOSEN, DEFAULTS):
+        if table := league.standings(found, setting):
+            note = league.difference(found, setting)
+            sections.append(
+                Section(f"Standings, {setting}", league.STANDING_HEADER, league.standing_lines(table), note)
+            )
+            sections.append(Section(f"Errors, {setting}", *league.error_lines(found, setting)))
     return sections
 
 

@@ -19,12 +19,20 @@ def from_arrow(table: pa.Table) -> pl.DataFrame:
     """A pyarrow table as polars reads it, without the index that pandas stores."""
     refuse_twins(table.column_names)
     table = table.drop_columns([name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)])
+    plain = pa.schema([field.remove_metadata() for field in table.schema])  # it may be damaged, and is not needed
+    table = pa.Table.from_arrays(table.columns, schema=plain)
     for i, field in enumerate(table.schema):
         if pa.types.is_decimal256(field.type):  # unknown to polars
             table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
     try:
-        return pl.DataFrame(pl.from_arrow(table))
-    except pl.exceptions.PolarsError as error:
+        table.validate(full=True)  # polars panics at damaged text, and prints hundreds of lines
+    except pa.ArrowInvalid as error:
+        raise DataFormatError(f"the table is damaged: {in_one_line(error)}. Copy or write it again.") from error
+    try:
+        frame = pl.DataFrame(pl.from_arrow(table))
+        frame.columns = table.column_names  # polars gives a column without a name another one
+        return frame
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DataFormatError(
             f"the table has a column that cannot be read: {in_one_line(error)}. Leave it out."
         ) from error

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from pulab.errors import InputError
+from pulab.errors import InputError, short
 
 WORDS = (pl.String, pl.Categorical, pl.Enum)
 LEFT_OUT = "left out"
@@ -90,7 +90,9 @@ def _is_all(text: pl.Series, kind: str, form: str) -> bool:
 
 def _is_counter(values: pl.Series) -> bool:
     """Whether whole numbers count the rows: all are different, and they use nearly all of their range."""
-    if len(values) < 50 or values.null_count() or (values != values.floor()).any():
+    if len(values) < 50 or values.null_count() or (values[:50] != values[:50].floor()).any():
+        return False  # a few values exclude most columns
+    if (values != values.floor()).any():
         return False
     return values.n_unique() == len(values) and bool(int(values.max()) - int(values.min()) < 1.1 * len(values))  # type: ignore[arg-type]
 
@@ -121,15 +123,17 @@ def misfit(values: pl.Series) -> str | None:
 
 def conform(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
     """These columns, each read as its kind. Infinite numbers become missing."""
-    known = frame.columns
+    by_name = dict(zip(frame.columns, frame.get_columns(), strict=True))  # frame[name] takes long in a wide frame
     for column in columns:
-        check_column(column.name, known, where, "a feature that the model was trained on")
-    return pl.DataFrame([_as_kind(frame[column.name], column, where) for column in columns])
+        if column.name not in by_name:
+            check_column(column.name, list(by_name), where, "a feature that the model was trained on")
+    return pl.DataFrame([_as_kind(by_name[column.name], column, where) for column in columns])
 
 
 def with_numbers(frame: pl.DataFrame, columns: Sequence[Column], where: str) -> pl.DataFrame:
     """The table with its number columns as numbers instead of text, except for codes such as 007."""
-    texts = [c for c in columns if c.kind != "text" and c.name in frame.columns and frame[c.name].dtype in WORDS]
+    kinds = dict(frame.schema)
+    texts = [c for c in columns if c.kind != "text" and kinds.get(c.name) in WORDS]
     frame = frame.with_columns(_without_none(frame[c.name].cast(pl.String)) for c in texts)
     numbers = [c for c in texts if c.kind == "number" and not frame[c.name].str.contains(r"^\s*0\d").any()]
     return frame.with_columns(map(_whole, conform(frame, numbers, where))) if numbers else frame
@@ -149,15 +153,15 @@ def _as_kind(values: pl.Series, column: Column, where: str) -> pl.Series:
     else:
         values = values.fill_nan(None) if values.dtype.is_float() else values
         read = _typed_as_kind(values, column.kind)
-    unread = values.filter(read.is_null() & values.is_not_null())
-    if len(unread):
+    if read.null_count() > values.null_count():
+        unread = values.filter(read.is_null() & values.is_not_null())
         wanted = PLURAL.get(column.form, PLURAL[column.kind])
         raise InputError(
             f"column {column.name!r} of {where} must hold {wanted}, as in training, got {str(unread[0])!r}. "
             "Correct it, or fit again with such values."
         )
-    if column.kind == "number":
-        read = read.set(~read.is_finite(), None)
+    if column.kind == "number" and not (finite := read.is_finite()).all():
+        read = read.set(~finite, None)
     return read.alias(column.name)
 
 
@@ -256,10 +260,10 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "n
 # Names ----------------------------------------------------------------------------------------------------------------
 
 
-def check_column(name: str, known: Sequence[str], where: str, option: str) -> None:
+def check_column(name: Any, known: Sequence[str], where: str, option: str) -> None:
     """Refuse a column that does not exist, and suggest one with a similar name."""
     if not isinstance(name, str):
-        raise InputError(f"{option} must be the name of a column, got {name!r}.")
+        raise InputError(f"{option} must be the name of a column, got {short(name)}.")
     if name not in known:
         shown = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
         raise InputError(f"{where} has no column {name!r} for {option}.{nearest(name, known) or f' It has: {shown}.'}")

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,9 @@ OnStep = Callable[[str, int, int], None]  # the current step, the number of fits
 AUTO = ("boosting", "plain-boosting", "elkan-noto", "nnpu-boosting")
 FOLDS = 5
 MANY_ROWS = 50_000
-WEIGHTED = tuple(key for key, method in METHODS.items() if method.takes_weights)
+WEIGHTED = tuple(key for key, method in METHODS.items() if method.takes_weights and method.learns_from_pu_alone)
+# The weights of confirmed negatives make the odds of a label right. A PU risk asks for a sample of the population.
+ANSWERED = tuple(key for key in WEIGHTED if METHODS[key].ranks_without_prior)
 
 
 def auto(n_rows: int, weighted: bool = False) -> list[str]:
@@ -84,6 +87,7 @@ class CrossFit:
     ``strata`` is the stratum of each row, if labelling depends on columns.
     ``answers`` are those of a person: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none.
     ``weights`` say how much is learned from each row.
+    ``checkpoints`` is a folder in which networks are kept while they are trained.
     """
 
     def __init__(
@@ -97,16 +101,17 @@ class CrossFit:
         strata: Index | None = None,
         answers: Answers | None = None,
         weights: Array | None = None,
+        checkpoints: Path | None = None,
     ) -> None:
         self.X, self.labelled, self.given, self.scenario, self.seed = X, labelled, given, scenario, seed
-        self.on_step, self.strata, self.given_weights = on_step, strata, weights
+        self.on_step, self.strata, self.given_weights, self.checkpoints = on_step, strata, weights, checkpoints
         self.answers = np.zeros(len(labelled), dtype=np.int8) if answers is None else answers
         self._done: dict[str, HeldOut] = {}
 
     def told(self, given: PriorEstimate | None) -> "CrossFit":
         """The same with what the caller says about the prior. Rankings that do not depend on it are kept."""
         about = (self.scenario, self.seed, self.on_step, self.strata, self.answers, self.given_weights)
-        other = CrossFit(self.X, self.labelled, given, *about)
+        other = CrossFit(self.X, self.labelled, given, *about, self.checkpoints)
         if not self.answers.any():  # the prior decides how much answers weigh
             other._done = {key: done for key, done in self._done.items() if METHODS[key].ranks_without_prior}
         return other
@@ -150,12 +155,12 @@ class CrossFit:
             settings["prior"] = (1 + self.labelled.mean()) / 2  # any prior that is possible
         elif METHODS[method].needs_prior:
             settings["prior"] = self.training_prior
+        if METHODS[method].is_network:
+            settings |= {"checkpoint": self.checkpoints, "calibration": False}  # held-out scores of all rows do it
         classifier = METHODS[method].load()(**settings)
         X, positive = self.X.of(method)[rows], (self.labelled | (self.answers > 0))[rows].astype(int)
-        if self.weights is not None:
-            return classifier.fit_ranking(X, positive, sample_weight=self.weights[rows])
         learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
-        return learn(X, positive)
+        return learn(X, positive, **({} if self.weights is None else {"sample_weight": self.weights[rows]}))
 
     @cached_property
     def weights(self) -> Array | None:

@@ -36,7 +36,7 @@ def sqlite_pieces(path: Path, query: str | None, columns: Sequence[str] | None) 
         kept = wanted(columns, names)
         while rows := cursor.fetchmany(BATCH):
             values = zip(names, zip(*rows, strict=True), kinds, strict=True)
-            yield pl.DataFrame([series(name, column, kind) for name, column, kind in values if name in kept])
+            yield pl.DataFrame({name: series(name, column, kind) for name, column, kind in values if name in kept})
 
 
 def _open_sqlite(path: Path) -> sqlite3.Connection:

@@ -161,6 +161,16 @@ class Watch:
         both = piece if self._sample is None else pl.concat([self._sample, piece])
         self._sample = both.sort("key").head(SAMPLE)
 
+    @property
+    def sample(self) -> pl.DataFrame | None:
+        """The rows kept so far."""
+        return self._sample
+
+    def merge(self, sample: pl.DataFrame | None) -> None:
+        """Look at the rows that another watch has kept, one of the same profile with other random numbers."""
+        kept = [part for part in (self._sample, sample) if part is not None]
+        self._sample = pl.concat(kept).sort("key").head(SAMPLE) if kept else None
+
     def differences(self) -> list[Difference]:
         """The columns that differ, the largest difference first."""
         if self._profile is None or self._sample is None:

@@ -4,21 +4,24 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from pulab import __version__
 from pulab._threads import threads_for
-from pulab._validation import SCENARIOS, check_choice, check_number, check_prior
+from pulab._validation import SCENARIOS, check_choice, check_number, check_prior, several
 from pulab.errors import InputError
 from pulab.methods import METHODS
 from pulab.metrics import prior_of_unlabeled
 from pulab.priors import PriorEstimate, estimate_prior
-from pulab.tables._crossfit import AUTO, FOLDS, WEIGHTED, Choice, CrossFit, OnStep, Views, auto
+from pulab.tables._crossfit import ANSWERED, AUTO, FOLDS, WEIGHTED, Choice, CrossFit, OnStep, Views, auto
 from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
 from pulab.tables._evaluate import Population
+from pulab.tables._features import Single
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
@@ -76,6 +79,7 @@ def fit_table(
     budget: float | None = None,
     costs: tuple[float, float] | None = None,
     random_state: int = 0,
+    checkpoint: str | Path | None = None,
     on_step: OnStep = lambda text, done, total: None,
 ) -> TableModel:
     """Learn from a table in which some positives are marked, and find the others.
@@ -115,7 +119,7 @@ def fit_table(
         must be a random part of all positives. Only for a single sample.
     weight : str, optional
         A column of numbers: how much the ranking learns from each row. All figures are about rows, whatever their
-        weights. Only boosting, plain-boosting and elkan-noto take weights.
+        weights. The method must take them: ``pulab.methods.METHODS[key].takes_weights``.
     top : int, optional
         Call this many candidates positive, the best ones.
     budget : float, optional
@@ -125,6 +129,10 @@ def fit_table(
         This needs a known prior. Without top, budget and costs, a row is called positive if its probability exceeds
         one half, and no row is called if the prior is not known.
     random_state : int
+    checkpoint : path, optional
+        A folder to keep the networks in while they are trained, for methods that are networks. A fit that was killed
+        is run again with the same arguments; it goes on from there and gives the same model. Other methods are fitted
+        again. A folder of another fit is refused. The folder stays when the fit is done: delete it then.
     on_step : function, optional
         Called with the current step as text, the number of fits done, and their total.
 
@@ -150,7 +158,7 @@ def fit_table(
     """
     start = time.perf_counter()
     check_choice("scenario", scenario, SCENARIOS)
-    methods = (method,) if isinstance(method, str) else tuple(method)
+    methods = (method,) if isinstance(method, str) else tuple(several("method", method))
     for key in methods:
         check_choice("method", key, ("auto", *USABLE) if len(methods) == 1 else USABLE)
     if not methods:
@@ -158,6 +166,7 @@ def fit_table(
     check_number("random_state", random_state, low=0, high=2**32 - 1, whole=True)
     told = _told(prior)
     rule = Rule(top, budget, costs).checked()
+    labelled_by, drop = several("labelled_by", labelled_by), several("drop", drop)
     if labelled_by and scenario != "single-sample":
         raise InputError('labelled_by is for scenario="single-sample", got "case-control". Leave one of them out.')
     on_step("reading the table", 0, 0)
@@ -170,15 +179,26 @@ def fit_table(
         raise InputError("labelled_by and answers of a review exclude each other. Leave one of them out.")
     weighted = answered or weight is not None
     for key in methods if weighted else ():
-        check_choice("method, to learn from answers or with weights,", key, ("auto", *WEIGHTED))
+        able, why = (ANSWERED, "from answers") if answered else (WEIGHTED, "with weights")
+        check_choice(f"method, to learn {why},", key, ("auto", *able))
     _check_counts(data)
+    kept = None if checkpoint is None else Path(checkpoint)
+    if kept is not None and not any(METHODS[key].is_network for key in methods if key in METHODS):
+        networks = ", ".join(key for key in USABLE if METHODS[key].is_network)
+        raise InputError(
+            f"a checkpoint is for methods that are networks ({networks}), got {', '.join(methods)}. Leave it out: "
+            "the other methods are fitted in one go."
+        )
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
+        if kept is not None:
+            asked_for = {"method": methods, "prior": prior, "scenario": scenario, "random_state": random_state}
+            _keep_in(kept, asked_for, numbers, data)
         given, of_row = _given(told, measured, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
         untold = _given(None, measured, data, scenario)
-        about = (scenario, random_state, on_step, of_row, data.answers, data.weights)
+        about = (scenario, random_state, on_step, of_row, data.answers, data.weights, kept)
         cross_fit = CrossFit(X, data.labelled, untold, *about)
         asked = ", ".join(dict.fromkeys(methods))
         ranker = asked if asked in METHODS and METHODS[asked].ranks_without_prior else AUTO[0]
@@ -213,6 +233,19 @@ def fit_table(
     if of_row is not None:
         scores = scores.with_columns(stratum=of_row)
     return TableModel(features, classifier, probabilities, data.label, id, summary, candidates, scores, profile, drawn)
+
+
+def _keep_in(folder: Path, settings: dict[str, Any], numbers: Single, data: TableData) -> None:
+    """Begin or continue the checkpoints of this fit."""
+    import torch
+
+    from pulab.training.checkpoint import Identity, begin_folder, checksum
+
+    arrays = {"the table": numbers, "the label": data.labelled, "the reviewed answers": data.answers}
+    arrays |= {} if data.weights is None else {"the weights": data.weights}
+    versions = {"the version of pulab": __version__, "the version of torch": torch.__version__}
+    sums = {name: checksum({name: torch.from_numpy(np.ascontiguousarray(array))}) for name, array in arrays.items()}
+    begin_folder(folder, Identity(versions | settings, lambda: sums))
 
 
 def _told(prior: Any) -> tuple[float, float] | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pulab.errors import InputError, in_one_line
 from pulab.tables._arrow import BATCH, from_arrow, refuse_twins
 from pulab.tables._columns import WORDS
+from pulab.tables._parts import TablePart
 from pulab.tables._sources import pieces, short_name
 
 # Texts that stand for a missing value. The word none is not among them: "none, some, many" are values.
@@ -17,6 +18,8 @@ MISSING = [
     *("", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "-NaN", "NaT", "null", "NULL", "Null", "<NA>"),
     *("?", "...", "#N/A", "#NA", "#N/A N/A"),
 ]
+
+NO_NAME = "no name"  # polars and skrub change the name ""
 
 
 def read_table(source: Any, id: str | None = None) -> pl.DataFrame:
@@ -32,9 +35,13 @@ def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = 
     """A table in pieces, in its order, with these columns or all. Only an Excel sheet is in memory as a whole.
 
     Texts that stand for a missing value become missing, and durations become seconds. Ids stay as they are written:
-    007 is an id, and so is NA.
+    007 is an id, and so is NA. A column without a name is called ``no name``.
     """
-    for frame in _pieces(source, columns):
+    asked = None if columns is None else [*columns, *([""] if NO_NAME in columns else [])]
+    for frame in _pieces(source, asked):
+        if "" in frame.columns:
+            refuse_twins([name or NO_NAME for name in frame.columns])
+            frame = frame.rename({"": NO_NAME})
         words = [name for name, kind in frame.schema.items() if kind in WORDS and name != id]
         in_seconds = frame.with_columns(pl.selectors.duration().dt.total_seconds(fractional=True))
         for piece in in_seconds.iter_slices(BATCH):
@@ -44,6 +51,9 @@ def batches(source: Any, columns: Sequence[str] | None = None, id: str | None = 
 
 
 def _pieces(source: Any, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
+    if isinstance(source, TablePart):
+        yield from source.pieces(columns)
+        return
     frame = _from_memory(source)
     if frame is not None:
         yield frame
@@ -53,6 +63,8 @@ def _pieces(source: Any, columns: Sequence[str] | None) -> Iterator[pl.DataFrame
 
 def name_of(source: Any) -> str:
     """What to call a table."""
+    if isinstance(source, TablePart):
+        return source.table
     name = short_name(source) if isinstance(source, str | Path) else "the table"
     return name.encode(errors="replace").decode()  # the bytes of a file name need not be text
 
@@ -71,7 +83,7 @@ def _from_memory(source: Any) -> pl.DataFrame | None:
     if _is_pandas(source):
         names = [str(name) for name in source.columns]
         refuse_twins(names)
-        return pl.DataFrame([_from_pandas(source.iloc[:, i], name) for i, name in enumerate(names)])
+        return pl.DataFrame({name: _from_pandas(source.iloc[:, i], name) for i, name in enumerate(names)})
     if not isinstance(source, str | Path):
         raise InputError(
             "a table must be the path of a file or a folder, or a frame of polars, pandas or pyarrow, "

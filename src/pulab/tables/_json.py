@@ -27,7 +27,7 @@ def json_pieces(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFr
     kinds = {name: kind_of(types[name]) for name in wanted(columns, list(types))}
     records = _records(path)
     while some := list(islice(records, BATCH)):
-        yield pl.DataFrame([series(name, [r.get(name) for r in some], kind) for name, kind in kinds.items()])
+        yield pl.DataFrame({name: series(name, [r.get(name) for r in some], kind) for name, kind in kinds.items()})
 
 
 def _type(value: Any) -> type:

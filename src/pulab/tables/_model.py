@@ -142,9 +142,9 @@ class TableModel:
             raise InputError(self.summary["decision"]["why"])
         return np.asarray(decision.to_numpy(), dtype=bool)
 
-    def watch(self) -> Watch:
+    def watch(self, random_state: int = 0) -> Watch:
         """Pass it to a method that scores, and its ``lines()`` then say how the table differs from the training."""
-        return Watch(self.profile)
+        return Watch(self.profile, random_state)
 
     def score_batches(self, table: Any, watch: Watch | None = None) -> Iterator[pl.DataFrame]:
         """The same piece by piece: the memory does not depend on the size of the table."""
@@ -344,6 +344,7 @@ class TableModel:
         lists = (stratum, ends, labelled)
         _must(all(isinstance(part, list) and all(type(n) is int for n in part) for part in lists), wrong)
         _must(len(ends) == len(labelled) and min(labelled, default=0) >= 0, wrong)
+        _must(sum(labelled) <= self.held_out.height, wrong)
         _must(ends and ends[0] > 0 and ends[-1] == self.summary["table"]["unlabeled"], wrong)
         _must(all(one < other for one, other in pairwise(ends)), wrong)
         _must(stratum and min(stratum) >= 0 and max(stratum) < len(ends) and len(stratum) == frame.height, wrong)

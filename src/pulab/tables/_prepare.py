@@ -80,9 +80,11 @@ def prepare(
     weight: str | None = None,
 ) -> TableData:
     """Read a table and decide how to read its columns."""
-    frame = read_table(source, id)
+    frame = read_table(source, id if isinstance(id, str) else None)
     name = name_of(source)
-    check_column(label, frame.columns, name, "the label")
+    for column, option in ((label, "the label"), (id, "the id"), (weight, "the weight")):
+        if column is not None or option == "the label":
+            check_column(column, frame.columns, name, option)
     label_column, labelled = read_labels(frame[label], positive, negative)
     answers = -label_column.refuted(frame[label]).astype(np.int8)
     warnings = [] if id is None else _check_id(id, label, frame, name)
@@ -97,7 +99,8 @@ def prepare(
             )
     rest = [other for other in frame.columns if other not in (label, id, weight)]
     dropped = {other: Column(other, LEFT_OUT, note="it was to be dropped") for other in drop}
-    every = [dropped.get(other) or column_of(frame[other]) for other in rest]
+    by_name = dict(zip(frame.columns, frame.get_columns(), strict=True))  # frame[name] takes long in a wide frame
+    every = [dropped.get(other) or column_of(by_name[other]) for other in rest]
     columns = [column for column in every if column.kind != LEFT_OUT]
     notes = {column.name: column.note for column in every if column.kind == LEFT_OUT}
     if not columns:

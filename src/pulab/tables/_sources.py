@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -64,7 +64,7 @@ def source_of(given: str | Path) -> Source:
             file = text[:mark_at]
             if _is_there(Path(file)) and Path(file).is_file():
                 return Source([Path(file)], sheet=text[mark_at + 1 :])
-        if re.search(r"[*?[]", text) and not _is_address(text):
+        if re.search(r"[*?[]", text) and not is_address(text):
             return _of_pattern(text)
     return _of_folder(path) if _is_there(path) and path.is_dir() else Source([_existing(path)])
 
@@ -137,12 +137,13 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether a text names a file elsewhere, such as s3://bucket/file."""
     return re.match(r"\w{2,}:/", text) is not None
 
 
 def _existing(path: Path) -> Path:
-    if _is_address(str(path)):
+    if is_address(str(path)):
         raise InputError(f"{path} is an address, not a file. Download it first.")
     if not _is_there(path):
         near = nearest(path.name, [p.name for p in path.parent.iterdir()] if _is_there(path.parent) else [])
@@ -184,7 +185,7 @@ def _resolved(source: Source) -> list[Path]:
 # Several files --------------------------------------------------------------------------------------------------------
 
 
-def _with_folders(frame: pl.DataFrame, file: Path, root: Path | None) -> pl.DataFrame:
+def _with_folders(frame: pl.DataFrame, file: PurePath, root: PurePath | None) -> pl.DataFrame:
     """Folders such as year=2024 are columns."""
     folders = file.relative_to(root).parts[:-1] if root is not None else ()
     values = dict(folder.split("=", 1) for folder in folders if "=" in folder)
@@ -195,7 +196,7 @@ def _with_folders(frame: pl.DataFrame, file: Path, root: Path | None) -> pl.Data
     )
 
 
-def _like(frame: pl.DataFrame, file: Path, first: pl.DataFrame, first_file: Path) -> pl.DataFrame:
+def _like(frame: pl.DataFrame, file: PurePath, first: pl.DataFrame, first_file: PurePath | str) -> pl.DataFrame:
     """Refuse a file that has other columns than the first, or values of another kind in them."""
     more = [f"{name!r} more" for name in frame.columns if name not in first.columns]
     less = [f"no {name!r}" for name in first.columns if name not in frame.columns]

@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.utils.validation import check_is_fitted
 
-from pulab._torch import resolve_device
-from pulab._validation import check_choice, check_number
+from pulab._torch import resolve_device, resolve_dtype
+from pulab._validation import check_choice, check_fitted, check_number
 from pulab.datasets import data_folders, digest_of_file
 from pulab.errors import DataFormatError, DataNotFoundError, InputError, in_one_line
 from pulab.text._base import POOLINGS, Advance, Pool, TextEncoder
@@ -49,6 +48,9 @@ class SentenceEncoder(TextEncoder):
         Maximal length of a text; the rest is cut off. None: the model's own limit.
     tokens_at_once : int
         Number of tokens in a batch. It limits the memory.
+    dtype : {"float32", "bfloat16"}
+        Number type of the model. "bfloat16" is several times as fast where the device has instructions for it, and is
+        not used elsewhere. Its vectors differ by about a hundredth.
     device : str
         ``"auto"`` is a GPU if there is one.
     cache : bool or path
@@ -69,6 +71,7 @@ class SentenceEncoder(TextEncoder):
     pooling: Sequence[str] = POOLINGS
     max_tokens: int | None = None
     tokens_at_once: int = 16_384
+    dtype: str = "float32"
     device: str = "auto"
 
     @property
@@ -85,11 +88,19 @@ class SentenceEncoder(TextEncoder):
         self._config()
         wanted = (".json", ".safetensors", ".txt", ".model")
         files = [digest_of_file(path) for path in sorted(self._folder().iterdir()) if path.suffix in wanted]
-        settings = [self._layers(), self._pooling(), None if self.max_tokens is None else int(self.max_tokens)]
+        settings: list[Any] = [self._layers(), self._pooling()]
+        settings.append(None if self.max_tokens is None else int(self.max_tokens))
+        if (computed := self._dtype()) != torch.float32:
+            settings.append(str(computed))
         return hashlib.sha256(json.dumps([files, settings]).encode()).hexdigest()[:24]
 
     def _load(self) -> tuple[Any, Any]:
-        return _load_once(self._folder(), self._identity(), resolve_device(self.device))
+        return _load_once(self._folder(), self._identity(), resolve_device(self.device), self._dtype())
+
+    def _dtype(self) -> torch.dtype:
+        """The number type that the model computes in."""
+        check_choice("dtype", self.dtype, ("float32", "bfloat16"))
+        return resolve_dtype(self.dtype, resolve_device(self.device))[1] or torch.float32
 
     def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
         if not texts:
@@ -116,7 +127,7 @@ class SentenceEncoder(TextEncoder):
             with torch.inference_mode():
                 out = model(input_ids=ids.to(device), attention_mask=mask.long(), output_hidden_states=True)
                 pool = Pool()
-                pool.add(torch.stack([out.hidden_states[layer] for layer in self._layers()], dim=2), mask)
+                pool.add(torch.stack([out.hidden_states[layer].float() for layer in self._layers()], dim=2), mask)
             advance(sum(len(tokens[i]) for i in batch))
             yield batch, pool.result()[:, statistics].flatten(1).cpu().numpy()
 
@@ -219,7 +230,7 @@ def _from_hub(name: str) -> Path:
 
 
 @lru_cache(maxsize=1)
-def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, Any]:
+def _load_once(folder: Path, identity: str, device: torch.device, dtype: torch.dtype) -> tuple[Any, Any]:
     """Tokenizer and model of a folder, cached: a caller may transform text by text."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
@@ -245,7 +256,7 @@ def _load_once(folder: Path, identity: str, device: torch.device) -> tuple[Any, 
         logging.set_verbosity(before)
         if bar:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-    return tokenizer, model.float().eval().to(device)
+    return tokenizer, model.eval().to(device, dtype)
 
 
 def _fault(tokenizer: Any, model: Any, loaded: dict[str, Any]) -> str:
@@ -333,17 +344,17 @@ class TfidfEncoder(TextEncoder):
 
     @property
     def _n_features_out(self) -> int:
-        check_is_fitted(self, "svd_")
+        check_fitted(self, "svd_")
         return len(self.svd_.components_)
 
     def _identity(self) -> str:
-        check_is_fitted(self, "svd_")
+        check_fitted(self, "svd_")
         vocabulary = "\n".join(self.words_.get_feature_names_out()).encode()
         learned = vocabulary + self.words_.idf_.tobytes() + np.ascontiguousarray(self.svd_.components_).tobytes()
         return hashlib.sha256(learned).hexdigest()[:24]
 
     def _encode(self, texts: Sequence[str], advance: Advance) -> Iterator[tuple[list[int], Vectors]]:
-        check_is_fitted(self, "svd_")
+        check_fitted(self, "svd_")
         advance(0, len(texts))
         for start in range(0, len(texts), 4096):
             batch = list(range(start, min(start + 4096, len(texts))))

@@ -11,16 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from pulab._torch import Seeds, autocast, cpu_threads, fast_convolutions, seed_global, seeded
-from pulab._validation import check_number
-from pulab.errors import InputError, PulabError, in_one_line
+from pulab._validation import check_number, is_out_of_memory
+from pulab.errors import CheckpointError, InputError, PulabError, in_one_line
 from pulab.training.capture import CapturedStep, Positions, warn_of_fallback
+from pulab.training.checkpoint import Checkpoint, Interrupts, damage_is_told
 from pulab.training.model import Model
 from pulab.training.objective import Batch, Objective, Step
 from pulab.training.optimizers import Optimizer, SharedOptimizer, StackedOptimizer
+from pulab.training.predict import predict_stream
 from pulab.training.random_source import RandomSource
+from pulab.training.ranks import Share, parallel, total
 from pulab.training.schedule import Schedule
 from pulab.training.stacking import StackedModel
-from pulab.training.streams import Rows, Stream, epoch_order, stack_streams
+from pulab.training.streams import Stream, epoch_order, share_plan, stack_streams
 
 Record = dict[str, Any]  # an epoch's line of the history
 UNCOMPILED = "the module runs as it is, not compiled"
@@ -46,6 +49,7 @@ class Job:
     augment: Augment | None = None  # for training rows only, not for validation rows
     name: str = ""
     owner: str = ""  # the beginning of error messages about its module
+    checkpoint: Checkpoint | None = None
 
 
 def _all_streams(job: Job) -> dict[tuple[str, str], Stream]:
@@ -94,7 +98,8 @@ class Training:
             )
         self._memory, self._kind = dict(objective.memory), objective.kind
         self._running = ""  # whose code runs, for errors
-        self.model = Model([first.module]) if len(jobs) == 1 else StackedModel([job.module for job in jobs])
+        model = Model if len(jobs) == 1 else StackedModel
+        self.model = model([job.module for job in jobs], objective.width)
         self.epoch = 0  # number of epochs that have ended
         self.histories: list[list[Record]] = [[] for _ in jobs]
         self.best_epochs = [0] * len(jobs)
@@ -104,22 +109,31 @@ class Training:
         self._term_names: list[str] = []
         self._row_counts: list[int] = []
         self._steps_before = 0  # of epochs that have ended
-        self._own_draws = first.seeds["own-draws"]
+        self.share: Share | None = self.streams["u"].share  # of this process, if several train the model
+        # Each process has rows of its own, so it must not drop their units and change them by the numbers of another.
+        self._of_rank = f"-{self.share.rank}" if self.share and self.share.rank else ""
+        self._counts: list[dict[str, tuple[int, ...]]] = []  # rows of each process, by step and stream
+        self._own_draws = first.seeds["own-draws" + self._of_rank]
+        self.checkpoint = Checkpoint.joined([job.checkpoint for job in jobs])
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Steps can be taken inside this context. At its end the modules get their best weights."""
-        with self.model.counted_dropout([job.seeds["dropout"] for job in self.jobs]):
+        with self.model.counted_dropout([job.seeds["dropout" + self._of_rank] for job in self.jobs]):
             self._optimizer = self._make_optimizer()
             dtype = self.streams["u"].rows.dtype
-            self._random = RandomSource([job.seeds["draws"] for job in self.jobs], self.device, dtype)
+            self._random = RandomSource([job.seeds["draws" + self._of_rank] for job in self.jobs], self.device, dtype)
             if self.objective.teacher_decay is not None:
                 self.model.start_teacher()
-            if self._worth_compiling:
+            if self.share is not None:
+                self.model.compiled = parallel(self.jobs[0].module)
+            elif self._worth_compiling:
                 self._compile()
             # Sparse rows are gathered on the host. A recording cannot do that.
             dense = all(stream.rows.sparse is None for stream in self.streams.values())
-            self._take_step = CapturedStep(self._sure_step, self.model) if self._on_gpu and dense else self._sure_step
+            recorded = self._on_gpu and dense and self.share is None
+            self._take_step = CapturedStep(self._sure_step, self.model) if recorded else self._sure_step
+            self._resume()
             try:
                 yield
             finally:  # free the recordings now: freed during another recording, they would break it
@@ -187,13 +201,16 @@ class Training:
         sizes = {"p": self.schedule.batch_size_p}  # the other streams are passed over once
         # A generator per epoch, seeded by its number: resuming needs no random state.
         generators = [torch.Generator().manual_seed(job.seeds[f"batches-{epoch}"]) for job in self.jobs]
-        batches = {
-            name: torch.stack([epoch_order(len(stream), steps, sizes.get(name), g) for g in generators])
-            .to(self.device)
-            .tensor_split(steps, dim=1)
-            for name, stream in self.streams.items()
-        }
-        return [{name: parts[i] for name, parts in batches.items()} for i in range(len(self._terms), steps)]
+        batches = {}
+        for name, stream in self.streams.items():
+            orders = [epoch_order(stream.total, steps, sizes.get(name), g) for g in generators]
+            drawn = stream.drawn(torch.stack(orders), [job.seeds[f"weights-{name}-{epoch}"] for job in self.jobs])
+            batches[name] = drawn.to(self.device).tensor_split(steps, dim=1)
+        self._plan = [{name: parts[i] for name, parts in batches.items()} for i in range(steps)]
+        self._sizes = [step["u"].shape[1] for step in self._plan]
+        if self.share is not None:
+            self._plan, self._counts = share_plan(self._plan, self.streams)
+        return self._plan[len(self._terms) :]
 
     def take_step(self, positions: Positions) -> None:
         """One step of the optimiser."""
@@ -203,7 +220,7 @@ class Training:
         first = not self._terms and not self._steps_before
         terms = self._first_step(positions) if first else self._take_step(positions)
         self._terms.append(terms.clone())
-        self._row_counts.append(positions["u"].shape[1])
+        self._row_counts.append(self._sizes[len(self._row_counts)])
 
     def end_epoch(self) -> list[Record]:
         """Validate, write the history, keep the best. Here the host waits for the device, once an epoch."""
@@ -212,6 +229,8 @@ class Training:
         entries = self.objective.end_epoch(self.epoch) or {}
         self._check_lines("end_epoch", entries)
         self._check_state()
+        if self.share is not None:
+            entries = {name: value if value.is_floating_point() else total(value) for name, value in entries.items()}
         extra = {name: value.tolist() for name, value in entries.items()}
         risks = self._validation_risks()
         records = self._summaries()
@@ -232,9 +251,11 @@ class Training:
         """The first step, with clear errors for a module, an objective or an ``augment`` that cannot be used."""
         try:
             terms = self._take_step(positions)
-        except (PulabError, MemoryError, torch.OutOfMemoryError):
+        except PulabError:
             raise
         except Exception as error:
+            if is_out_of_memory(error):
+                raise
             reason = f"{type(error).__name__}: {in_one_line(error)}"
             raise InputError(f"{self.jobs[0].owner}{self._running} fails in training: {reason}.") from error
         self._check_state()
@@ -259,7 +280,7 @@ class Training:
 
     @property
     def _steps_per_epoch(self) -> int:
-        return self.schedule.steps(len(self.streams["u"]))
+        return self.schedule.steps(self.streams["u"].total)
 
     def _rates_at(self, step: int) -> list[float]:
         return [job.schedule.lr_at(step, self._steps_per_epoch) for job in self.jobs]
@@ -284,7 +305,7 @@ class Training:
             return self._step(positions)
         except Exception as error:
             # No second try during a recording: the first try would stay in it.
-            if self.model.compiled is None or (self._on_gpu and torch.cuda.is_current_stream_capturing()):
+            if self.share or self.model.compiled is None or (self._on_gpu and torch.cuda.is_current_stream_capturing()):
                 raise
             self.model.compiled = None
             warn_of_fallback(UNCOMPILED, error)
@@ -337,7 +358,10 @@ class Training:
         inputs, augment = originals, self.jobs[0].augment
         if augment is not None:
             inputs = {name: self._augmented(augment, rows) for name, rows in originals.items()}
-        return Batch(self._forward, originals, inputs, positions, self._random)
+        if self.share is None:
+            return Batch(self._forward, originals, inputs, positions, self._random)
+        counts = self._counts[len(self._terms)]
+        return Batch(self._forward, originals, inputs, positions, self._random, counts, self.share.rank)
 
     def _augmented(self, augment: Augment, rows: Tensor) -> Tensor:
         self._running = "augment"
@@ -352,8 +376,11 @@ class Training:
         if teacher and not self.model.teacher:
             raise InputError("the objective asks for a mean teacher, but has none. Set teacher_decay, say to 0.99.")
         self._running = "the module"
+        n = x.shape[1]
+        if not n:  # a process that has no row of this batch passes one that nobody sees, to take part in the step
+            x = x.new_zeros((1, 1, *x.shape[2:]))
         with autocast(self.device, self.schedule.autocast):
-            out = self.model.forward(x, teacher)
+            out = self.model.forward(x, teacher)[:, :n]
         self._running = f"{type(self.objective).__name__}.step"
         return out
 
@@ -364,9 +391,11 @@ class Training:
         bad = ~torch.isfinite(table).all(dim=1)  # steps × models
         also = "" if self.jobs[0].augment is None else " and in what augment returns"
         for i in bad.any(dim=0).nonzero().flatten().tolist():
+            step = int(bad[:, i].nonzero()[0])
             self.failures[i] = self.failures[i] or (
-                f"the loss is no longer finite at epoch {self.epoch}, step {int(bad[:, i].nonzero()[0]) + 1} of "
-                f"{len(table)}. Lower lr, scale X, or look for extreme values in it{also}."
+                f"the loss is no longer finite at epoch {self.epoch}, step {step + 1} of {len(table)}, whose batch has "
+                f"the rows {self._rows_of(i, step)} of X. Lower lr, scale X, or look for extreme values in it{also}."
+                f"{self._last_checkpoint}"
             )
         means = (rows * table).sum(0) / rows.sum()
         return [
@@ -374,12 +403,27 @@ class Training:
             for lr, column in zip(self._rates_at(self.epoch * self._steps_per_epoch - 1), means.T, strict=True)
         ]
 
+    def _rows_of(self, i: int, step: int) -> str:
+        """The rows of a model's batch, in words: as many as fit a line."""
+        if self.share is not None:
+            return "of several processes"
+        rows = [self.jobs[i].streams[name].index[0][self._plan[step][name][i]] for name in ("p", "u")]
+        numbers = [int(row) for part in rows for row in part[:4]]
+        return ", ".join(map(str, numbers)) + (", …" if sum(map(len, rows)) > len(numbers) else "")
+
+    @property
+    def _last_checkpoint(self) -> str:
+        kept = self.checkpoint
+        return f" The last good checkpoint, of {kept.last}, stays: {kept.path}." if kept and kept.last else ""
+
     def _validation_risks(self) -> list[float] | None:
         if self.validation is None:
             return None
         self.model.train(False)
         autocast_to, teacher = self.schedule.autocast, bool(self.model.teacher)
-        g = {name: predict_stream(self.model, s, autocast_to, teacher) for name, s in self.validation.items()}
+        streams = self.validation.items()
+        g = {name: s.whole(predict_stream(self.model, s, autocast_to, teacher)) for name, s in streams}
+        g = {name: s.weighed(g[name]) for name, s in streams}
         with torch.no_grad():
             risks = self.objective.validation_risk(g)
         self._check_lines("validation_risk", {"its result": risks}, scalars=True)
@@ -402,22 +446,23 @@ class Training:
 
         It holds a module's parameters and buffers, but not other attributes that a module may change.
         """
-        return copy.deepcopy(
-            {
-                "epoch": self.epoch,
-                "terms": self._terms,
-                "term_names": self._term_names,
-                "row_counts": self._row_counts,
-                "steps_before": self._steps_before,
-                "model": self.model.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "objective": self.objective.state_dict(),
-                "histories": self.histories,
-                "best_epochs": self.best_epochs,
-                "best_risks": self._best_risks,
-                "failures": self.failures,
-            }
-        )
+        return copy.deepcopy(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "terms": torch.stack(self._terms) if self._terms else [],
+            "term_names": self._term_names,
+            "row_counts": self._row_counts,
+            "steps_before": self._steps_before,
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "objective": self.objective.state_dict(),
+            "histories": self.histories,
+            "best_epochs": self.best_epochs,
+            "best_risks": self._best_risks,
+            "failures": self.failures,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a kept state. Call it inside :meth:`started`, before the first step."""
@@ -432,6 +477,51 @@ class Training:
         self.objective.load_state_dict(state["objective"])
         self.histories, self.best_epochs = state["histories"], state["best_epochs"]
         self._best_risks, self.failures = state["best_risks"], state["failures"]
+
+    # Checkpoints -------------------------------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        """Go on where the checkpoint stands, if there is one."""
+        state = self.checkpoint and self.checkpoint.load()
+        if self.checkpoint and state:
+            with damage_is_told(self.checkpoint.path):
+                self._check_loaded(state)
+                self.load_state_dict(state)
+
+    def _check_loaded(self, state: dict[str, Any]) -> None:
+        """The numbers that steer the loop. The tensors are checked where they are copied."""
+        n, n_steps, epoch = len(self.jobs), len(state["terms"]), state["epoch"]
+        lists = (state["histories"], state["best_epochs"], state["best_risks"], state["failures"])
+        fits = (
+            0 <= epoch <= self.schedule.epochs
+            and state["steps_before"] == epoch * self._steps_per_epoch
+            and len(state["row_counts"]) == n_steps <= self._steps_per_epoch
+            and all(len(entries) == n for entries in lists)
+            and all(len(history) == epoch for history in state["histories"])
+            and all(terms.shape == (len(state["term_names"]), n) for terms in state["terms"])
+            and bool(state["model"]["best"]) == (epoch > 0)
+        )
+        own, kept = self.model.state(), state["model"]["weights"]
+        for name in (name for name, _ in self.jobs[0].module.named_parameters()):
+            best = state["model"]["best"].get(name, own[name])
+            fits = fits and kept[name].shape == best.shape == own[name].shape
+        if not fits:
+            raise CheckpointError("its parts do not fit together")
+
+    def save(self, only_if_due: bool = True) -> None:
+        """Save between two steps, if there is a checkpoint. Numbers that are not finite replace no good ones."""
+        if self.checkpoint is None or (only_if_due and not self.checkpoint.is_due):
+            return
+        if self._on_gpu:  # the steps in the queue are not part of the save's time
+            torch.cuda.synchronize(self.device)
+        if len(self.jobs) == 1 and not self._is_finite():
+            return
+        step = f"epoch {self.epoch + 1}, step {len(self._terms)}" if self._terms else f"epoch {self.epoch}"
+        self.checkpoint.save(self._state(), step)
+
+    def _is_finite(self) -> bool:
+        terms = [torch.stack(self._terms)] if self._terms else []
+        return not any(self.failures) and all(bool(torch.isfinite(t).all()) for t in (*self.model.parameters(), *terms))
 
     def results(self) -> list[Trained]:
         """The result of each job, in their order."""
@@ -451,15 +541,22 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
     if device.type == "cuda":
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
     threads = cpu_threads(max(training.work for training in trainings))
-    with threads, autocast(device, None), fast_convolutions(device), _all_started(trainings):
+    kept = any(training.checkpoint for training in trainings)
+    with ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts()) if kept else None
+        for context in (threads, autocast(device, None), fast_convolutions(device), _all_started(trainings)):
+            stack.enter_context(context)
         if device.type == "cuda":  # the tensors were made on another stream
             torch.cuda.synchronize(device)
+        for training in trainings:  # epochs that a checkpoint has
+            for record in (record for history in training.histories for record in history):
+                on_epoch(record, training.schedule.epochs)
         while going := [(t, s) for t, s in zip(trainings, streams, strict=True) if not t.is_over]:
             with seeded(0, device):  # every step has its own seed; this restores the caller's state
-                _run_epoch(going, on_epoch)
+                _run_epoch(going, on_epoch, interrupts)
 
 
-def _run_epoch(going: Sequence[tuple[Training, Any]], on_epoch: OnEpoch) -> None:
+def _run_epoch(going: Sequence[tuple[Training, Any]], on_epoch: OnEpoch, interrupts: Interrupts | None = None) -> None:
     plans = []
     for training, stream in going:
         with torch.cuda.stream(stream):
@@ -469,10 +566,23 @@ def _run_epoch(going: Sequence[tuple[Training, Any]], on_epoch: OnEpoch) -> None
             if i < len(plan):
                 with torch.cuda.stream(stream):
                     training.take_step(plan[i])
+        _save(going, interrupts)
     for training, stream in going:
         with torch.cuda.stream(stream):
             for record in training.end_epoch():
                 on_epoch(record, training.schedule.epochs)
+            if training.is_over and training.checkpoint and training.checkpoint.is_worth_keeping:
+                training.save(only_if_due=False)
+
+
+def _save(going: Sequence[tuple[Training, Any]], interrupts: Interrupts | None) -> None:
+    """Save the trainings that are due; all of them, and then stop, if somebody wants to stop."""
+    stop = interrupts is not None and interrupts.came
+    for training, stream in going:
+        with torch.cuda.stream(stream):
+            training.save(only_if_due=not stop)
+    if interrupts is not None and stop:
+        interrupts.answer()
 
 
 @contextmanager
@@ -485,25 +595,3 @@ def _all_started(trainings: Sequence[Training]) -> Iterator[None]:
         finally:  # also after an error: other streams may still write to memory that is about to be freed
             if trainings[0].device.type == "cuda":
                 torch.cuda.synchronize(trainings[0].device)
-
-
-def predict_stream(model: Model, stream: Stream, dtype: torch.dtype | None = None, teacher: bool = False) -> Tensor:
-    """Logits of a whole stream, a line per model, a bounded number of rows at a time. The model's mode is kept."""
-    device = stream.index.device
-    numbers = 2**22 if device.type == "cuda" else 2**20  # of input; a GPU is slow on many small pieces
-    at_once = min(max(64, numbers // max(1, len(model) * math.prod(stream.rows.shape[1:]))), 16384)
-    # Not inference_mode: a tensor that a module keeps from such a pass could not be used in training.
-    with torch.no_grad(), autocast(device, dtype):
-        parts = [model.forward(stream[part], teacher) for part in torch.split(stream.positions(), at_once, dim=1)]
-        return torch.cat(parts, dim=1).to(stream.rows.dtype)
-
-
-def predict_logits(module: nn.Module, rows: Rows, index: Tensor | None = None) -> Tensor:
-    """Logits of these rows (of all, without an index) in evaluation mode."""
-    if index is None:
-        index = torch.arange(len(rows), device=rows.device)
-    was_training = module.training
-    module.eval()
-    out = predict_stream(Model([module]), Stream(rows, index[None]))[0]
-    module.train(was_training)
-    return out

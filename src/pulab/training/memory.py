@@ -16,9 +16,8 @@ class LabelRing:
     def __init__(self, initial: Tensor, r: int) -> None:
         self.current = initial.clone()
         self.r = r
-        self._latest = torch.zeros_like(
-            initial
-        )  # of this epoch; a recorded step must not depend on the column's number
+        # Of this epoch, or of the last one that a row came in. A recorded step must not depend on the column's number.
+        self._latest = initial.clone()
         self._columns = initial.new_zeros((r, *initial.shape))
 
     def remember(self, positions: Tensor, predictions: Tensor) -> None:
@@ -30,6 +29,10 @@ class LabelRing:
         self._columns[(epoch - 1) % self.r].copy_(self._latest)
         if update:
             torch.mean(self._columns[: min(epoch, self.r)], dim=0, out=self.current)
+
+    def align(self, prior: Tensor) -> None:
+        """Shift all labels of a model on the logit scale by one number, so that their mean is its prior."""
+        self.current.copy_(aligned(self.current, prior))
 
     @classmethod
     def stack(cls, rings: Sequence["LabelRing"]) -> "LabelRing":
@@ -45,3 +48,15 @@ class LabelRing:
         self.current.copy_(state["current"])
         self._latest.copy_(state["latest"])
         self._columns.copy_(state["columns"])
+
+
+def aligned(labels: Tensor, prior: Tensor) -> Tensor:
+    """Labels (models, n), shifted on the logit scale so that each line has its prior as the mean. The order stays."""
+    logit = torch.logit(labels.double(), eps=1e-6)
+    wanted = prior.double()[:, None]
+    low, high = torch.full_like(wanted, -30.0), torch.full_like(wanted, 30.0)
+    for _ in range(50):  # halves an interval of 60 to 1e-13
+        middle = (low + high) / 2
+        above = torch.sigmoid(logit + middle).mean(1, keepdim=True) > wanted
+        low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+    return torch.sigmoid(logit + low).to(labels.dtype)

@@ -1,4 +1,4 @@
-"""One module behind the few calls that the loop needs. Logits have a line per model, here one."""
+"""One module behind the few calls that the loop needs. What it gives has a line per model, here one."""
 
 import copy
 from collections import deque
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from pulab.nets import logits
+from pulab.nets import outputs
 from pulab.training.dropout import CountedDropout, counted_dropout
 
 _TORCHS_OWN = {*vars(nn.Module()), "training"}
@@ -18,11 +18,14 @@ _CONTAINERS = (dict, list, set, deque)
 
 
 class Model:
-    """One module: x of shape (1, n, …) to logits of shape (1, n). May have a mean teacher."""
+    """One module: x of shape (1, n, …) to logits of shape (1, n). May have a mean teacher.
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
-        self.modules = list(modules)
-        self.compiled: nn.Module | None = None  # replaces the module in training passes
+    With a ``width`` the module gives a vector per row, shape (1, n, width).
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], width: int | None = None) -> None:
+        self.modules, self.width = list(modules), width
+        self.compiled: nn.Module | None = None  # replaces the module in training passes; or trains it with others
         self.teacher: dict[str, Tensor] = {}  # floating-point weights and buffers of the mean teacher, if there is one
         self._best: dict[str, Tensor] = {}
         self._dropouts: list[CountedDropout] = []  # of the module whose code runs
@@ -41,11 +44,11 @@ class Model:
         if batch.ndim == 4 and self._channels_last:
             batch = batch.contiguous(memory_format=torch.channels_last)
         if teacher:
-            return logits(self._pass_teacher, batch)[None]
+            return outputs(self._pass_teacher, batch, self.width)[None]
         module = self.modules[0]
         if self.compiled is not None and module.training:
             module = self.compiled
-        return logits(module, batch)[None]
+        return outputs(module, batch, self.width)[None]
 
     def _pass_teacher(self, batch: Tensor) -> Tensor:
         """Buffers are copies: the teacher's are the mean of the model's, and a pass must not change them."""

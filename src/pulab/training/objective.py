@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pulab.errors import InputError
 from pulab.training.random_source import RandomSource
+from pulab.training.ranks import whole
 
 Inputs = Mapping[str, Tensor]
 
@@ -50,13 +51,37 @@ class Batch:
         inputs: Inputs,
         positions: Mapping[str, Tensor],
         random: RandomSource,
+        counts: Mapping[str, Sequence[int]] | None = None,
+        rank: int = 0,
     ) -> None:
+        self._counts, self._rank = counts, rank
         self.originals, self.inputs, self.positions, self.random = originals, inputs, positions, random
         self.positive_share: Tensor | None = None
         self._forward = forward
 
+    def whole(self, name: str, own: Tensor) -> Tensor:
+        """Values of all rows of the batch, from those of the rows that ``positions`` names.
+
+        They are the same, except where several processes train a model: there ``positions`` names the rows that are
+        here, and logits are those of the whole batch.
+        """
+        if self._counts is None:
+            return own
+        if name not in self._counts:
+            raise InputError(f"several processes pass streams of rows only, got {name!r}. Train in one process.")
+        return whole(own, self._counts[name], self._rank)
+
+    def own(self, name: str, values: Tensor) -> Tensor:
+        """Of values of all rows of the batch, those of the rows that ``positions`` names."""
+        if self._counts is None:
+            return values
+        start = sum(self._counts[name][: self._rank])
+        return values[:, start : start + self._counts[name][self._rank]]
+
     def logits(self, inputs: Inputs | None = None, *, grad: bool = True, teacher: bool = False) -> dict[str, Tensor]:
         """Logits by stream, shape ``(models, rows)``, from one pass over all streams together.
+
+        If the objective has a ``width``, vectors of shape ``(models, rows, width)``.
 
         Parameters
         ----------
@@ -73,8 +98,8 @@ class Batch:
         with torch.set_grad_enabled(grad and not teacher):
             out = self._forward(x, teacher)
         parts = torch.split(out.to(x.dtype), [rows.shape[1] for rows in inputs.values()], dim=1)
-        logits = dict(zip(inputs, parts, strict=True))
-        if self.positive_share is None and "u" in logits and not teacher:
+        logits = {name: self.whole(name, part) for name, part in zip(inputs, parts, strict=True)}
+        if self.positive_share is None and "u" in logits and out.ndim == 2 and not teacher:
             self.positive_share = torch.sigmoid(logits["u"].detach()).mean(-1)
         return logits
 
@@ -113,9 +138,13 @@ class Objective(ABC):
         If set, the loop keeps a mean teacher: ``teacher = decay · teacher + (1 − decay) · model`` after every step, for
         weights and buffers. In the first steps it is the plain mean of all models so far, so that it does not lag. The
         teacher is the one that is validated and kept. It passes in training mode, as the model does.
+    width : int or None
+        None: the module gives a logit per row. A number: it gives a vector of this length, for self-supervision or for
+        several logits. Steps and validation then get vectors.
     """
 
     teacher_decay: float | None = None
+    width: int | None = None
     _stacked_otherwise: tuple[str, ...] = ()  # attributes that a method's own `stack` and `state_dict` see to
 
     def __init__(self, **numbers: Tensor) -> None:
@@ -149,7 +178,8 @@ class Objective(ABC):
     def end_epoch(self, epoch: int) -> Mapping[str, Tensor]:
         """Called after the last step of an epoch. Returns further entries of the history, with a line per model.
 
-        It is not recorded: here you may branch on values.
+        It is not recorded: here you may branch on values. Whole numbers are counts of rows: where several processes
+        train a model, they are added up.
         """
         return {}
 

@@ -60,14 +60,11 @@ class SharedOptimizer:
                 group["lr"] = rates[0].item()
 
     def state_dict(self) -> dict[str, Any]:
-        return self._inner.state_dict()
+        return {"state": self._inner.state_dict()["state"]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._inner.load_state_dict(state)
-        for group in self._inner.param_groups:  # the way this device steps, not the one that the state comes from
-            group["lr"] = self._rate(0.0)
-            if "capturable" in group:
-                group["capturable"] = self._on_gpu
+        own = self._inner.state_dict()["param_groups"]  # rates, and the way this device steps
+        self._inner.load_state_dict({"state": state["state"], "param_groups": own})
 
 
 class StackedOptimizer:

@@ -37,7 +37,7 @@ class Schedule:
 
     def lr_at(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0 over all epochs, where an epoch has ``steps`` of them."""
-        warmup = round(self.lr_warmup * steps)
+        warmup = round(min(self.lr_warmup * steps, 2.0**53))  # not infinity
         if self.lr_schedule == "cosine":
             after = max(0, step - warmup) / max(1, self.epochs * steps - warmup)
             rate = self.lr * 0.5 * (1 + math.cos(math.pi * after))

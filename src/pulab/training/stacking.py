@@ -53,8 +53,8 @@ def anatomy(module: nn.Module) -> tuple[Any, ...]:
 class StackedModel(Model):
     """Many modules of one architecture as one batched network; worth it where a single one leaves the device idle."""
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
-        super().__init__(modules)
+    def __init__(self, modules: Sequence[nn.Module], width: int | None = None) -> None:
+        super().__init__(modules, width)
         self._stack()
 
     def _stack(self) -> None:
@@ -68,7 +68,7 @@ class StackedModel(Model):
     def forward(self, x: Tensor, teacher: bool = False) -> Tensor:
         def one(parameters: Any, buffers: Any, rows: Tensor) -> Tensor:
             out: Tensor = functional_call(self.modules[0], (parameters, buffers), (rows,))
-            return out.reshape(len(rows))
+            return out.reshape(len(rows)) if self.width is None else out
 
         out: Tensor = vmap(one)(self.teacher if teacher else self._parameters, self._buffers, x)
         return out

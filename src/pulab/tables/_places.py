@@ -1,0 +1,139 @@
+"""Folders that hold a table or its scores: on this machine, or at an address such as s3://bucket/folder."""
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from pulab._files import whole_file
+from pulab.errors import DataNotFoundError, InputError, in_one_line
+from pulab.tables._sources import ENDINGS, _natural, is_address, source_of
+
+
+class File(NamedTuple):
+    """A file of a table: where it is, and what shows that it was changed."""
+
+    path: str
+    size: int
+    changed: int
+
+
+def system_of(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it."""
+    from pyarrow import fs
+
+    try:
+        system, path = fs.FileSystem.from_uri(address)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InputError(
+            f"{address} is an address that cannot be used: {in_one_line(error)}. Known are s3://, gs://, abfs://, "
+            "hdfs:// and file://."
+        ) from error
+    return system, path
+
+
+def open_file(path: str) -> Any:
+    """What pyarrow reads a file from: its path, or the open file at an address."""
+    if not is_address(path):
+        return path
+    system, inside = system_of(path)
+    return system.open_input_file(inside)
+
+
+def files_of(table: str) -> tuple[list[File], str]:
+    """The files of a table in their order, and the folder where names such as year=2024 begin (empty for one file)."""
+    if is_address(table):
+        return _at_address(table)
+    source = source_of(table)
+    if source.query is not None or source.sheet is not None:
+        raise InputError(f"on a cluster a table is one of Parquet files, got {table}. Export it to Parquet first.")
+    stats = [(path.absolute(), path.stat()) for path in source.files]
+    root = "" if source.root is None else str(source.root.absolute())
+    return [File(str(path), stat.st_size, stat.st_mtime_ns) for path, stat in stats], root
+
+
+def _at_address(table: str) -> tuple[list[File], str]:
+    from pyarrow import fs
+
+    pattern = re.search(r"[*?[]", table)
+    folder = table if pattern is None else table[: pattern.start()].rpartition("/")[0]
+    system, root = system_of(folder)
+    try:
+        info = system.get_file_info(root)
+        found = [info] if info.is_file else system.get_file_info(fs.FileSelector(root, recursive=True))
+    except (pa.ArrowException, OSError) as error:
+        raise DataNotFoundError(f"{table} cannot be listed: {in_one_line(error)}.") from error
+    head = folder.rstrip("/")
+    files = []
+    for one in (one for one in found if one.is_file):
+        inside = one.path.removeprefix(root).strip("/")
+        address = f"{head}/{inside}" if inside else head
+        hidden = any(part.startswith((".", "_")) for part in inside.split("/"))
+        wanted = fnmatch.fnmatch(address, table) if pattern else not inside or one.path.lower().endswith(ENDINGS)
+        if wanted and not hidden:
+            files.append(File(address, one.size, one.mtime_ns or 0))
+    if not files:
+        raise DataNotFoundError(f"there are no Parquet files at {table}.")
+    one_file = len(files) == 1 and files[0].path == head
+    return sorted(files, key=lambda file: _natural(Path(file.path))), "" if one_file else head
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder to write to. A file appears in it when all of it is written."""
+
+    path: str
+
+    @classmethod
+    def of(cls, given: str) -> "Place":
+        """The folder of this name, or at this address."""
+        given = given.removeprefix("file://")  # there a file appears whole, too
+        return cls(given.rstrip("/") if is_address(given) else str(Path(given).absolute()))
+
+    def names(self) -> set[str]:
+        """What lies in the folder; nothing if it is not there."""
+        from pyarrow import fs
+
+        if not is_address(self.path):
+            folder = Path(self.path)
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"scores of a cluster go to a folder, got the file {folder}.")
+            return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        system, root = system_of(self.path)
+        return {one.base_name for one in system.get_file_info(fs.FileSelector(root, allow_not_found=True))}
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None if there is no such file."""
+        try:
+            if not is_address(self.path):
+                return (Path(self.path) / name).read_bytes()
+            system, root = system_of(self.path)
+            with system.open_input_stream(f"{root}/{name}") as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, all or nothing."""
+        try:
+            if not is_address(self.path):
+                with whole_file(Path(self.path) / name) as file:
+                    file.write(content)
+                return
+            system, root = system_of(self.path)
+            with system.open_output_stream(f"{root}/{name}") as stream:  # an object appears when it is closed
+                stream.write(content)
+        except OSError as error:
+            raise InputError(f"{self.path} must be a folder that can be written to: {in_one_line(error)}.") from error
+
+    def make(self) -> None:
+        """Make the folder, if it is not there."""
+        if is_address(self.path):
+            return  # a store of objects has no folders
+        try:
+            Path(self.path).mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--out {self.path} must be a folder that can be made: {error.strerror}.") from error
