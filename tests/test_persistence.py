@@ -18,8 +18,8 @@ from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier
 from pulab.errors import InputError, ModelFileError, PulabWarning
 from pulab.methods import METHODS, Method
 from pulab.persistence import load_model, save_model
-from pulab.persistence._boosters import check_lightgbm
 from pulab.persistence._folder import _canonical, _checksum
+from pulab.persistence._lightgbm import check_lightgbm
 
 from .conftest import Blobs
 
@@ -195,7 +195,7 @@ def test_trees_of_lightgbm_that_would_crash_it_are_refused() -> None:
     lightgbm = pytest.importorskip("lightgbm")
     del lightgbm
     text = fitted("nnpu-boosting").model_.model_to_string()
-    check_lightgbm(text)
+    check_lightgbm(text.encode())
     for pattern, lie in (
         (r"tree_sizes=.*", "tree_sizes="),
         (r"left_child=\S+", "left_child=0"),
@@ -208,9 +208,9 @@ def test_trees_of_lightgbm_that_would_crash_it_are_refused() -> None:
         if "tree_sizes" not in pattern:  # a liar who counts
             lying = re.sub(r"tree_sizes=.*", f"tree_sizes={' '.join(map(str, sizes))}", lying)
         with pytest.raises((ModelFileError, ValueError)):
-            check_lightgbm(lying)
+            check_lightgbm(lying.encode())
     with pytest.raises((ModelFileError, ValueError)):
-        check_lightgbm(text[: len(text) // 2])
+        check_lightgbm(text[: len(text) // 2].encode())
 
 
 def test_a_calibrator_that_lies_is_refused(tmp_path: Path) -> None:

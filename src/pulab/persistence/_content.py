@@ -14,8 +14,10 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, warn
 from pulab.estimators._pu_trees import PUTrees
 from pulab.methods import METHODS
-from pulab.persistence._boosters import check_lightgbm, checked_xgboost
-from pulab.persistence._skops import check_jobs, dumped, loaded
+from pulab.persistence._checks import check_jobs
+from pulab.persistence._lightgbm import Checked, check_lightgbm
+from pulab.persistence._skops import dumped, loaded
+from pulab.persistence._xgboost import checked_xgboost
 
 
 class ModuleNeeded(InputError):
@@ -24,10 +26,10 @@ class ModuleNeeded(InputError):
 
 @dataclass
 class Content:
-    """The arrays and files that packed values refer to."""
+    """The arrays and files that packed values refer to. Each is taken out when it is unpacked, so that it can go."""
 
     arrays: dict[str, AnyArray] = field(default_factory=dict)
-    blobs: dict[str, bytes] = field(default_factory=dict)
+    blobs: dict[str, Any] = field(default_factory=dict)
 
     def pack(self, value: Any) -> Any:
         """A value as JSON. Plain values stay as they are; all others become ``{kind: …}``."""
@@ -74,7 +76,7 @@ def _pack_array(content: Content, value: AnyArray) -> Any:
 
 def _unpack_array(content: Content, inner: Any, module: Any) -> AnyArray:
     if isinstance(inner, str):
-        return content.arrays[inner]
+        return content.arrays.pop(inner)
     return np.array(inner["values"], dtype=object if inner["kind"] == "O" else None)
 
 
@@ -134,7 +136,7 @@ def _network(classifier: Any, state: dict[str, AnyArray]) -> Any:
 
     with torch.device("meta") if classifier.module is None else nullcontext():
         net = classifier._make_module()
-    tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
+    tensors = {name: torch.from_numpy(value) for name, value in state.items()}
     net.load_state_dict(tensors, strict=True, assign=True)
     net.eval()
     if len(classifier.row_shape_) == 3:  # files store arrays in the default memory order only
@@ -181,30 +183,31 @@ def _is_fitted_elsewhere(value: Any) -> bool:
 
 def _pack_lightgbm(content: Content, booster: Any) -> str:
     text = booster.model_to_string(num_iteration=-1)
-    _can_be_loaded(check_lightgbm, text)
-    return content.add("txt", text.encode())
+    raw = text.encode()
+    _can_be_loaded(check_lightgbm, raw)
+    return content.add("txt", raw)
 
 
 def _unpack_lightgbm(content: Content, name: str, module: Any) -> Any:
-    text = content.blobs[name].decode()
-    end = check_lightgbm(text)
+    raw = content.blobs.pop(name)
+    raw = raw[: check_lightgbm(raw)]  # without the settings of the training, which say how to run it
     import lightgbm
 
-    return lightgbm.Booster(model_str=text[:end])  # without the settings of the training, which say how to run it
+    return lightgbm.Booster(model_str=Checked.of(raw))
 
 
 def _pack_xgboost(content: Content, booster: Any) -> str:
     raw = bytes(booster.save_raw("json"))
-    _can_be_loaded(checked_xgboost, raw)
+    _can_be_loaded(checked_xgboost, raw.decode("ascii"))
     return content.add("json", raw)
 
 
 def _unpack_xgboost(content: Content, name: str, module: Any) -> Any:
-    raw = checked_xgboost(content.blobs[name])
+    raw = checked_xgboost(content.blobs.pop(name).decode("ascii"))
     import xgboost
 
     booster = xgboost.Booster()
-    booster.load_model(bytearray(raw))
+    booster.load_model(raw)
     return booster
 
 
@@ -257,7 +260,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., 
     "skops": (
         _is_fitted_elsewhere,
         lambda content, v: content.add("skops", dumped(v)),
-        lambda content, inner, module: loaded(content.blobs[inner]),
+        lambda content, inner, module: loaded(content.blobs.pop(inner)),
     ),
     "object": (_is_ours, _pack_object, _unpack_object),
 }

@@ -5,16 +5,17 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pulab import __version__
 from pulab._files import BINARY, NO_FOLLOW, NO_WAIT, WRITING, folder_beside, move_folder
 from pulab.errors import InputError, ModelFileError, in_one_line
 from pulab.persistence._content import Content, ModuleNeeded
 from pulab.persistence._json import read_json
+from pulab.persistence._parts import Part, read_arrays, read_skops
 
 FORMAT = 3
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"
@@ -81,34 +82,28 @@ def check_folder(folder: Path) -> None:
 
 def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], Content]:
     """The contents of a model's files, after a check of their checksums."""
-    from safetensors.numpy import load as load_arrays
-
     if not (folder / DOCUMENT).is_file():
         raise ModelFileError(f"{folder} holds no model: it has no {DOCUMENT}. Name a folder that pulab wrote.")
     with damage_is_told(folder):
-        document, files = _read_files(folder)
+        document, parts = _read_files(folder)
         if document.get("kind") != kind:
             raise ModelFileError(f"it holds a {document.get('kind')}, not a {kind}")
-        for name, raw in files.items():
-            if _checksum(raw) != document["files"][name]:
-                raise ModelFileError(f"{name} is cut off or has been changed since it was written")
-        del raw  # a large file must not be there twice
-        return document, Content(load_arrays(files.pop(ARRAYS)), files)
+        return document, Content(parts.pop(ARRAYS), parts)
 
 
-def _read_files(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The document and the other files of one model. Starts again if another process replaced the model meanwhile."""
+def _read_files(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The document and the other parts of one model. Starts again if another process replaced the model meanwhile."""
     for left in reversed(range(TRIES)):
         before = _identity(folder)
         try:
-            document = _document(_read(folder, DOCUMENT))
-            files = {name: _read(folder, name) for name in document["files"]}
-        except (FileNotFoundError, ModelFileError):
+            document = _document(read_regular(folder / DOCUMENT))
+            parts = {name: _read_part(folder, name, checksum) for name, checksum in document["files"].items()}
+        except Exception:
             if not left or _identity(folder) == before:
                 raise
         else:
             if not left or _identity(folder) == before:
-                return document, files
+                return document, parts
     raise AssertionError  # the last try returns or raises
 
 
@@ -121,22 +116,39 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return now.st_dev, now.st_ino
 
 
-def _read(folder: Path, name: str) -> bytes:
-    """The bytes of a model's file: a regular file in its folder, no link, no pipe, no device."""
-    if name != DOCUMENT and not PART.fullmatch(name):
+READERS: dict[str, Callable[[Part], Any]] = {".safetensors": read_arrays, ".skops": read_skops}
+
+
+def _read_part(folder: Path, name: str, checksum: str) -> Any:
+    """A part of a model: its arrays, the members of a skops file, or the bytes of a text."""
+    if not PART.fullmatch(name):
         raise ModelFileError(f"it names a file {name[:60]!r}, which a model does not have")
-    return read_regular(folder / name)
+    read = READERS.get(Path(name).suffix, Part.rest)
+    with open_regular(folder / name) as file:
+        part = Part(file, os.fstat(file.fileno()).st_size)
+        try:
+            value = read(part)
+        finally:  # what cannot be read is most often a damaged file, and is then called so
+            if part.checksum() != checksum:
+                raise ModelFileError(f"{name} is cut off or has been changed since it was written")
+    return value
 
 
-def read_regular(path: Path) -> bytes:
-    """The bytes of a file that must be a regular one: a pipe would never end, a link may lead anywhere."""
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """A file that must be a regular one of its folder: a pipe would never end, a link may lead anywhere."""
     if path.is_symlink():  # said here, because O_NOFOLLOW gives "too many levels of symbolic links"
         raise ModelFileError(f"{path.name} is a link. Copy the file itself")
     with os.fdopen(os.open(path, os.O_RDONLY | NO_FOLLOW | NO_WAIT | BINARY), "rb") as file:
-        now = os.fstat(file.fileno())
-        if not stat.S_ISREG(now.st_mode):
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ModelFileError(f"{path.name} is not a regular file")
-        return file.read(now.st_size + 1)
+        yield file
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of such a file."""
+    with open_regular(path) as file:
+        return file.read(os.fstat(file.fileno()).st_size + 1)
 
 
 def _document(raw: bytes) -> dict[str, Any]:

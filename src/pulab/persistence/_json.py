@@ -1,6 +1,7 @@
 """JSON of model files, whose values may take little more memory than their text."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from pulab.errors import ModelFileError
@@ -10,8 +11,14 @@ from pulab.errors import ModelFileError
 BYTES, SPARE = 32, 1000
 
 
-def read_json(raw: bytes) -> Any:
-    """The value of a JSON text. A text of many empty lists, which would take 30 times its size, is refused."""
-    if raw.count(b"[") + raw.count(b"{") > len(raw) / BYTES + SPARE:
+def check_lists(text: bytes | str) -> None:
+    """Refuse a text of many empty lists, which would take 30 times its size."""
+    n = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if n > len(text) / BYTES + SPARE:
         raise ModelFileError("a text in it has more lists than pulab writes")
-    return json.loads(raw)
+
+
+def read_json(text: bytes | str, hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+    """The value of a JSON text. ``hook`` gets each dict when it is read, and its result takes the place of the dict."""
+    check_lists(text)
+    return json.loads(text, object_hook=hook)
