@@ -155,12 +155,20 @@ def test_sizes_and_types_of_a_skops_file_are_checked_first() -> None:
         loaded(raw[:at] + (2**30).to_bytes(4, "little") * 2 + raw[at + 8 :])
     with pytest.raises(ModelFileError, match="another size than its header"):
         loaded(changed(raw, **{name: re.sub(rb"\(\d+,", b"(99999999,", header).ljust(128) + bytes(64)}))
+    objects = io.BytesIO()
+    np.save(objects, np.array([1], dtype=object), allow_pickle=True)
+    with pytest.raises(ModelFileError):
+        loaded(changed(raw, **{name: objects.getvalue()}))
+    for lie_at_end in (raw[: raw.index(b"PK\1\2")], raw[:100], b"", raw.replace(b"PK\1\2", b"PK\3\2")):
+        with pytest.raises(ModelFileError):
+            loaded(lie_at_end)
     number = re.search(r'"__id__": (\d+)', schema)
     assert number
     for lie in (
         schema.replace("DecisionTreeClassifier", "IsolationForest"),
         schema.replace("ObjectNode", "ConstructorFromReduceNode"),
         schema.replace(f'"__id__": {number[1]}', '"__id__": 0'),
+        schema.replace('"protocol": 2', '"protocol": 3'),
         re.sub(r'"file": "\d+\.npy"', f'"file": "{name}"', schema),
     ):
         with pytest.raises(ModelFileError):

@@ -88,6 +88,32 @@ class MLP(nn.Sequential):
         super().__init__(*layers, nn.Linear(n_in, 1))
 
 
+class InDouble(nn.Module):
+    """A net of dense layers in float64. Of large weights, only a part is there in float64 at a time.
+
+    A copy in float64 would take twice the memory of the net, and loading a model scores two rows.
+    """
+
+    def __init__(self, net: MLP) -> None:
+        super().__init__()
+        self.net = net
+        self.train(net.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.net:
+            if isinstance(layer, nn.Linear):
+                n = max(1, 2**19 // layer.in_features)
+                # One buffer for all parts: glibc does not give aligned memory that was freed to the next part.
+                double = torch.empty(
+                    min(n, layer.out_features), layer.in_features, dtype=torch.float64, device=x.device
+                )
+                parts = zip(torch.split(layer.weight, n), torch.split(layer.bias.double(), n), strict=True)
+                x = torch.cat([F.linear(x, double[: len(b)].copy_(weight), b) for weight, b in parts], dim=1)
+            else:
+                x = layer(x)
+        return x
+
+
 class SmallCNN(nn.Sequential):
     """The default for images of any size: three 3×3 convolutions, each halving the size while it is 4 or more."""
 

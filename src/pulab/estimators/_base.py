@@ -40,7 +40,7 @@ from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._identity import identity_of
 from pulab.estimators._prior import resolve_prior
 from pulab.estimators._warm import FitBefore, copy_module
-from pulab.nets import default_net, logits
+from pulab.nets import MLP, InDouble, default_net, logits
 from pulab.training import (
     LR_SCHEDULES,
     OPTIMIZERS,
@@ -247,9 +247,10 @@ class BasePUClassifier(PUClassifier):
         # A table is scored in float64. The score of a row must not depend on the other rows, and float32 kernels differ
         # between batch sizes by more than scikit-learn's 1e-7. Only for our own net: others may not allow float64.
         exact = self.scaler_ is not None and X.ndim == 2
-        module = copy.deepcopy(fitted).double() if exact else fitted
-        weight = next(module.parameters())
-        g: AnyArray = predict_logits(module, self._rows(X, weight.dtype, weight.device)).cpu().numpy()
+        module = InDouble(fitted) if exact and isinstance(fitted, MLP) else fitted
+        weight = next(fitted.parameters())
+        dtype = weight.dtype if module is fitted else torch.float64
+        g: AnyArray = predict_logits(module, self._rows(X, dtype, weight.device)).cpu().numpy()
         if self.calibration_ is None:
             return g
         slope, offset = self.calibration_

@@ -58,7 +58,7 @@ class _Tree(NamedTuple):
     id: int
     n_features: str
     features_used: int
-    raw: bytes
+    raw: bytearray
 
 
 class _Decoder(json.JSONDecoder):
@@ -82,10 +82,13 @@ class _Decoder(json.JSONDecoder):
 def _as_array(values: list[Any]) -> Any:
     """Numbers as an array, if they are all of one kind."""
     kinds = set(map(type, values))
-    for allowed, dtype in (({int}, np.int64), ({int, float}, np.float64), ({bool}, np.bool_)):
-        if kinds <= allowed:
-            return np.array(values, dtype=dtype)
-    return values
+    if kinds <= {int}:
+        array = np.array(values, dtype=np.int64)
+        return array.astype(np.int32) if (np.abs(array) < 2**31).all() else array
+    if kinds <= {int, float}:
+        with np.errstate(over="ignore"):  # becomes infinite, and is refused
+            return np.array(values, dtype=np.float32)
+    return np.array(values, dtype=np.bool_) if kinds <= {bool} else values
 
 
 def checked_xgboost(text: str) -> bytearray:
@@ -157,7 +160,7 @@ def _checked_tree(tree: dict[str, Any]) -> _Tree:
     _must((feature >= 0).all() and not tree["split_type"].any(), "split_indices")
     out = bytearray()
     _write(out, tree)
-    return _Tree(tree["id"], n_features, int(feature.max()) + 1, bytes(out))
+    return _Tree(tree["id"], n_features, int(feature.max()) + 1, out)
 
 
 def _numbers(values: Any, kind: type, n: int) -> NDArray[Any]:
