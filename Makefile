@@ -38,6 +38,7 @@ torture: .venv/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/rows.py 1000
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/models.py 100000
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/models.py --kills 1000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/memory.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/checkpoints.py 1000
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/soak.py 1000
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture/inputs.py 10000

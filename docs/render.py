@@ -469,6 +469,14 @@ def torture() -> str:
     return markdown(["what", "how much", "outcome"], lines)
 
 
+def memory() -> str:
+    """The most memory that loading takes: of each kind of model the newest row."""
+    rows = {row["kind"]: row for row in read_rows([committed_rows() / "reliability" / "memory.jsonl"])}
+    numbers = ("MiB of the files", "MiB at the peak")
+    lines = [[kind, *(f"{row[name]:.1f}" for name in numbers), f"{row['ratio']:.2f}"] for kind, row in rows.items()]
+    return markdown(["loading", *numbers, "ratio"], lines)
+
+
 def _mean(values: Iterable[float]) -> float:
     numbers = list(values)
     return sum(numbers) / len(numbers)
@@ -574,7 +582,7 @@ TABLES = {
         "case-control": partial(prior_errors, "case-control"),
     },
     "docs/python.md": {"bias": metrics_bias, "curves": metrics_curves},
-    "docs/reliability.md": {"torture": torture},
+    "docs/reliability.md": {"torture": torture, "memory": memory},
     "docs/review.md": {"feedback": feedback, "feedback-intervals": feedback_intervals},
     "docs/evidence.md": runpy.run_path(str(ROOT / "benchmarks" / "_evidence_page.py"))["TABLES"],
     "docs/frontier.md": runpy.run_path(str(ROOT / "benchmarks" / "_frontier_page.py"))["TABLES"],
