@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pulab.errors import ModelFileError
-from pulab.persistence._lightgbm import check_lightgbm
-from pulab.persistence._skops import dumped
-from pulab.persistence._xgboost import checked_xgboost
+from pulab._packing._lightgbm import check_lightgbm
+from pulab._packing._skops import dumped
+from pulab._packing._xgboost import checked_xgboost
 
 from .test_model_files import ROOT, S, X, changed, loaded, peak_of
 from .test_persistence import fitted

@@ -36,9 +36,9 @@ from pulab.cli._console import write_whole
 from pulab.errors import InputError, ModelFileError
 from pulab.methods import METHODS
 from pulab.persistence import load_model, save_model
-from pulab.persistence._parts import part_of, read_skops
-from pulab.persistence._skops import dumped
-from pulab.persistence._skops import loaded as loaded_parts
+from pulab._packing._parts import part_of, read_skops
+from pulab._packing._skops import dumped
+from pulab._packing._skops import loaded as loaded_parts
 from pulab.tables import TableModel, fit_table
 
 from .conftest import Blobs
@@ -431,7 +431,7 @@ def test_no_module_that_loading_uses_reads_pickles() -> None:
         seen.add(name)
         assert not READS_PICKLES.search(path.read_text()), path
         left |= {one for one in imported(path) if one.startswith("pulab.")}
-    assert {"pulab.persistence._skops", "pulab.persistence._folder", "pulab.tables._features"} <= seen
+    assert {"pulab._packing._skops", "pulab.persistence._folder", "pulab.tables._features"} <= seen
     assert READS_PICKLES.search("value = pickle.loads(raw)")
 
 

@@ -16,10 +16,10 @@ from pulab import BaggingPUClassifier, NNPUClassifier, PUForestClassifier
 from pulab.errors import ModelFileError
 from pulab.estimators._pu_trees import LEAF
 from pulab.persistence import save_model
-from pulab.persistence._objects import Maker
-from pulab.persistence._parts import part_of, read_arrays
-from pulab.persistence._skops import LOADERS
-from pulab.persistence._xgboost import checked_xgboost
+from pulab._packing._objects import Maker
+from pulab._packing._parts import part_of, read_arrays
+from pulab._packing._skops import LOADERS
+from pulab._packing._xgboost import checked_xgboost
 
 from .test_model_files import ROOT, peak_of
 

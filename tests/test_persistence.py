@@ -19,7 +19,7 @@ from pulab.errors import InputError, ModelFileError, PulabWarning
 from pulab.methods import METHODS, Method
 from pulab.persistence import load_model, save_model
 from pulab.persistence._folder import _canonical, _checksum
-from pulab.persistence._lightgbm import check_lightgbm
+from pulab._packing._lightgbm import check_lightgbm
 
 from .conftest import Blobs
 

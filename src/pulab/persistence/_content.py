@@ -14,10 +14,10 @@ from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, ModelFileError, warn
 from pulab.estimators._pu_trees import PUTrees
 from pulab.methods import METHODS
-from pulab.persistence._checks import check_jobs
-from pulab.persistence._lightgbm import Checked, check_lightgbm
-from pulab.persistence._skops import dumped, loaded
-from pulab.persistence._xgboost import checked_xgboost
+from pulab._packing._checks import check_jobs
+from pulab._packing._lightgbm import Checked, check_lightgbm
+from pulab._packing._skops import dumped, loaded
+from pulab._packing._xgboost import checked_xgboost
 
 
 class ModuleNeeded(InputError):

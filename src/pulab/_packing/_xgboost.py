@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulab.errors import ModelFileError
-from pulab.persistence._json import check_lists
+from pulab._packing._json import check_lists
 
 # How the numbers of a tree are written: their kind in JSON, and in UBJSON as XGBoost writes it.
 _PER_NODE = {

@@ -13,11 +13,11 @@ from zipfile import ZIP_STORED
 
 from pulab._validation import AnyArray
 from pulab.errors import InputError, ModelFileError
-from pulab.persistence._checks import check_contents
-from pulab.persistence._json import read_json
-from pulab.persistence._lightgbm import check_lightgbm
-from pulab.persistence._objects import Maker, Node, as_node, nodes
-from pulab.persistence._parts import Skops, part_of, read_skops
+from pulab._packing._checks import check_contents
+from pulab._packing._json import read_json
+from pulab._packing._lightgbm import check_lightgbm
+from pulab._packing._objects import Maker, Node, as_node, nodes
+from pulab._packing._parts import Skops, part_of, read_skops
 
 PROTOCOL = 2  # of the files of skops
 BOOSTER = "lightgbm.basic.Booster"

@@ -14,7 +14,7 @@ import numpy as np
 
 from pulab._validation import AnyArray
 from pulab.errors import ModelFileError
-from pulab.persistence._json import read_json
+from pulab._packing._json import read_json
 
 PIECE = 2**20
 
