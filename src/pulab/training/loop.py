@@ -129,9 +129,9 @@ class Training:
                 self.model.compiled = parallel(self.jobs[0].module)
             elif self._worth_compiling:
                 self._compile()
-            # Sparse rows are gathered on the host. A recording cannot do that.
-            dense = all(stream.rows.sparse is None for stream in self.streams.values())
-            recorded = self._on_gpu and dense and self.share is None
+            # A recording cannot gather rows on the host.
+            on_device = all(stream.rows.on_device for stream in self.streams.values())
+            recorded = self._on_gpu and on_device and self.share is None
             self._take_step = CapturedStep(self._sure_step, self.model) if recorded else self._sure_step
             self._resume()
             try:
@@ -407,7 +407,8 @@ class Training:
         """The rows of a model's batch, in words: as many as fit a line."""
         if self.share is not None:
             return "of several processes"
-        rows = [self.jobs[i].streams[name].index[0][self._plan[step][name][i]] for name in ("p", "u")]
+        streams = self.jobs[i].streams  # a self-supervised training has no P
+        rows = [streams[name].index[0][self._plan[step][name][i]] for name in ("p", "u") if name in streams]
         numbers = [int(row) for part in rows for row in part[:4]]
         return ", ".join(map(str, numbers)) + (", …" if sum(map(len, rows)) > len(numbers) else "")
 
