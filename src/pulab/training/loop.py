@@ -20,7 +20,7 @@ from pulab.training.objective import Batch, Objective, Step
 from pulab.training.optimizers import Optimizer, SharedOptimizer, StackedOptimizer
 from pulab.training.predict import predict_stream
 from pulab.training.random_source import RandomSource
-from pulab.training.ranks import Share, parallel, total
+from pulab.training.ranks import Share, WholeBatchNorm, parallel, total
 from pulab.training.schedule import Schedule
 from pulab.training.stacking import StackedModel
 from pulab.training.streams import Stream, epoch_order, share_plan, stack_streams
@@ -113,13 +113,18 @@ class Training:
         # Each process has rows of its own, so it must not drop their units and change them by the numbers of another.
         self._of_rank = f"-{self.share.rank}" if self.share and self.share.rank else ""
         self._counts: list[dict[str, tuple[int, ...]]] = []  # rows of each process, by step and stream
+        self._batch_norm = WholeBatchNorm()
         self._own_draws = first.seeds["own-draws" + self._of_rank]
         self.checkpoint = Checkpoint.joined([job.checkpoint for job in jobs])
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Steps can be taken inside this context. At its end the modules get their best weights."""
-        with self.model.counted_dropout([job.seeds["dropout" + self._of_rank] for job in self.jobs]):
+        with ExitStack() as stack:
+            dropout_seeds = [job.seeds["dropout" + self._of_rank] for job in self.jobs]
+            stack.enter_context(self.model.counted_dropout(dropout_seeds))
+            if self.share is not None:
+                stack.enter_context(self._batch_norm.inside(self.jobs[0].module))
             self._optimizer = self._make_optimizer()
             dtype = self.streams["u"].rows.dtype
             self._random = RandomSource([job.seeds["draws" + self._of_rank] for job in self.jobs], self.device, dtype)
@@ -379,6 +384,7 @@ class Training:
         n = x.shape[1]
         if not n:  # a process that has no row of this batch passes one that nobody sees, to take part in the step
             x = x.new_zeros((1, 1, *x.shape[2:]))
+        self._batch_norm.unseen = not n
         with autocast(self.device, self.schedule.autocast):
             out = self.model.forward(x, teacher)[:, :n]
         self._running = f"{type(self.objective).__name__}.step"
