@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
@@ -77,7 +78,7 @@ def at_commit() -> str:
     return (commit() or "").removesuffix("-dirty")
 
 
-def missing(measurements: list[dict[str, object]]) -> list[dict[str, object]]:
+def missing(measurements: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those that have no row of this commit."""
     file = ROWS / "scaling.jsonl"
     rows = read_rows([file]) if file.exists() else []
@@ -144,9 +145,10 @@ def workers(rounds: int, trials: int, rows: int) -> None:
         for what, size in sizes.items()
     ]
     left = missing(wanted)
-    # Measured with eight trials and 4 · 2²⁰ rows: a work of one worker takes so long, and each is done once to warm up.
-    guess = sum((1 + (one["what"] != "plain")) * (0.6 * trials + rows * 4e-6) / one["workers"] + 8 for one in left)
-    say(f"{len(left)} of {len(wanted)} measurements are missing: about {guess / 60:.0f} minutes")
+    # Seconds of a core that one takes, twice with its warm-up. The control needs none, and its work does not shrink.
+    cost = {"plain": 4.0 * trials, "trials": 2 * 4.0 * trials, "score": 2 * 4e-6 * rows}
+    guess = sum(10 + cost[one["what"]] / (1 if one["what"] == "plain" else one["workers"]) for one in left)
+    say(f"{len(left)} of {len(wanted)} measurements are missing: about {guess / 60:.1f} minutes on quiet cores")
     if not left:
         return
     cores = sorted(os.sched_getaffinity(0))
@@ -158,7 +160,7 @@ def workers(rounds: int, trials: int, rows: int) -> None:
         _workers(Path(folder), left, rounds, trials, rows, cores)
 
 
-def _workers(place: Path, left: list[dict[str, object]], rounds: int, trials: int, rows: int, cores: list[int]) -> None:
+def _workers(place: Path, left: list[dict[str, Any]], rounds: int, trials: int, rows: int, cores: list[int]) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
@@ -187,7 +189,7 @@ def _workers(place: Path, left: list[dict[str, object]], rounds: int, trials: in
                     with on_core(cores[1]):
                         second = cluster.add_node(**MACHINE)
                 for one in due:
-                    what, load = str(one["what"]), os.getloadavg()[0]
+                    what, load = one["what"], os.getloadavg()[0]
                     if what == "plain":
                         took = plain(n, trials, cores)
                     else:
@@ -261,7 +263,7 @@ def by_rows(name: str, sizes: list[int]) -> None:
     """Scoring or training by the number of rows, a row of results for each."""
     torch.set_num_threads(1)
     work, usual, per_row = BY_ROWS[name]
-    left = [int(one["size"]) for one in missing([{"what": f"{name} rows", "size": n} for n in sizes or usual])]
+    left = [one["size"] for one in missing([{"what": f"{name} rows", "size": n} for n in sizes or usual])]
     for i, n in enumerate(left):
         rest = sum(15 + per_row * size for size in left[i:]) / 60
         say(f"{n:,} rows come next. All that is missing: about {rest:.1f} minutes")

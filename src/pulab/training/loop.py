@@ -120,11 +120,8 @@ class Training:
     @contextmanager
     def started(self) -> Iterator[None]:
         """Steps can be taken inside this context. At its end the modules get their best weights."""
-        with ExitStack() as stack:
-            dropout_seeds = [job.seeds["dropout" + self._of_rank] for job in self.jobs]
-            stack.enter_context(self.model.counted_dropout(dropout_seeds))
-            if self.share is not None:
-                stack.enter_context(self._batch_norm.inside(self.jobs[0].module))
+        seeds = [job.seeds["dropout" + self._of_rank] for job in self.jobs]
+        with self.model.counted_dropout(seeds), self._batch_norm.inside(*(j.module for j in self.jobs if self.share)):
             self._optimizer = self._make_optimizer()
             dtype = self.streams["u"].rows.dtype
             self._random = RandomSource([job.seeds["draws" + self._of_rank] for job in self.jobs], self.device, dtype)

@@ -134,10 +134,10 @@ class WholeBatchNorm:
         self.unseen = False  # whether the rows that pass stand for none: this rank has no row of the batch
 
     @contextmanager
-    def inside(self, module: nn.Module) -> Iterator[None]:
-        """Replace what BatchNorm layers do in training."""
+    def inside(self, *modules: nn.Module) -> Iterator[None]:
+        """Replace what the BatchNorm layers of these modules do in training."""
         torchs, layers = nn.modules.batchnorm._BatchNorm, []
-        for name, layer in module.named_modules():
+        for name, layer in (pair for module in modules for pair in module.named_modules()):
             if not isinstance(layer, torchs):
                 continue
             if type(layer).forward is not torchs.forward or "forward" in vars(layer):
