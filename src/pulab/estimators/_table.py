@@ -171,7 +171,7 @@ class TablePUClassifier(PUClassifier):
         checkpoint = self._checkpoint(arrays, seed, held_out)
         X = X[order]
         del arrays
-        with threads_for(X.shape[0] * X.shape[1]), one_error(f"{type(self).__name__} fails on these rows: "):
+        with threads_for(X.shape[0] * X.shape[1]):
             if self.checkpoint is not None and getattr(self, "estimator", None) is not None:
                 check_can_be_kept(_fitted_to_few(self.estimator, X, positive))
             with work_of(rng, checkpoint) as work:
@@ -179,7 +179,8 @@ class TablePUClassifier(PUClassifier):
                 resolved = partial(resolve_prior, self.prior, X, positive, self.scenario, drawn)
                 prior, interval = work(resolved) if isinstance(self.prior, str) else resolved()
                 self.classes_, self.prior_, self.prior_interval_ = labels.classes, prior, interval
-                ordered = self._learn(X, positive, work, held_out, **weight)
+                with one_error(f"{type(self).__name__} fails on these rows: "):
+                    ordered = self._learn(X, positive, work, held_out, **weight)
         if ordered is None:
             return None, labels.positive, rng
         scores = np.empty(len(ordered))

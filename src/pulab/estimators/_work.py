@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from pulab._packing import Content
-from pulab._validation import is_out_of_memory
-from pulab.errors import CheckpointError, InputError, PulabError, in_one_line, short, warn
+from pulab.errors import InputError, PulabError, in_one_line, short, warn
 
 if TYPE_CHECKING:  # methods for tables need no torch
     from pulab.training import Checkpoint
@@ -52,6 +51,7 @@ class Work:
         self._place = [0]  # how many pieces were asked for; then how many parts of the current one; and so on
         self._lock = threading.RLock()  # pieces may end in threads, and a signal comes in the midst of anything
         self._is_busy = False
+        self._is_over = False  # a thread may be late: the fit was interrupted
         self._unsaved = 0
         self._interrupts: Interrupts | None = None
 
@@ -61,8 +61,7 @@ class Work:
             return make()
         rng, name = self.rng if rng is None else rng, self._next()
         if name in self._done:
-            value, rng.bit_generator.state = self._found(name)
-            return value  # type: ignore[no-any-return]
+            return self._found(name, rng)  # type: ignore[no-any-return]
         self._place.append(0)
         try:
             value = make()
@@ -76,17 +75,20 @@ class Work:
         if self._checkpoint is None:
             return [lambda make: make()] * n
 
-        def place(name: str) -> Callable[[Callable[[], T]], T]:
+        def place() -> Callable[[Callable[[], T]], T]:
+            name = self._next()
+            if name in self._done:
+                value = self._found(name)  # not in a thread: Python 3.11 cannot parse the headers of arrays in several
+                return lambda make: value  # type: ignore[no-any-return]
+
             def made(make: Callable[[], T]) -> T:
-                if name in self._done:
-                    return self._found(name)[0]  # type: ignore[no-any-return]
                 value = make()
                 self._add(name, Live(value, {}))
                 return value
 
             return made
 
-        return [place(self._next()) for _ in range(n)]
+        return [place() for _ in range(n)]
 
     # The checkpoint ------------------------------------------------------------------------------------------------
 
@@ -99,20 +101,15 @@ class Work:
         if (state := self._checkpoint.load()) is not None:
             with damage_is_told(self._checkpoint.path):
                 self._done = {name: _of_state(piece) for name, piece in state["pieces"].items()}
-        goes_on = bool(self._done)
-        with Interrupts(self.save_now) as self._interrupts:
-            try:
+        try:
+            with Interrupts(self.save_now) as self._interrupts:
                 yield
-            except Exception as error:
-                if not goes_on or isinstance(error, PulabError) or is_out_of_memory(error):
-                    raise
-                raise CheckpointError(
-                    f"the fit fails with the parts in the checkpoint {self._checkpoint.path}: {in_one_line(error)}. "
-                    "Delete it to begin anew."
-                ) from error
-            if self._checkpoint.in_folder:
-                self.save_now()  # they stay, for the search or the folds that go on
-            self._checkpoint.remove()
+                if self._checkpoint.in_folder:
+                    self.save_now()  # they stay, for the search or the folds that go on
+                self._checkpoint.remove()
+        finally:
+            with self._lock:
+                self._is_over = True
 
     def save_now(self) -> bool:
         """Save what is not saved, if it is worth it. False in the midst of a save, which must end first."""
@@ -129,19 +126,21 @@ class Work:
         self._place[-1] += 1
         return name
 
-    def _found(self, name: str) -> tuple[Any, State]:
+    def _found(self, name: str, rng: np.random.Generator | None = None) -> Any:
         from pulab.training.checkpoint import damage_is_told
 
         assert self._checkpoint is not None
         piece = self._done[name]
-        if isinstance(piece, Live):
-            return piece
         with damage_is_told(self._checkpoint.path):
-            return piece.content.unpack(piece.value), piece.random
+            if rng is not None:
+                rng.bit_generator.state = piece.random
+            return piece.value if isinstance(piece, Live) else piece.content.unpack(piece.value)
 
     def _add(self, name: str, piece: Live) -> None:
         assert self._checkpoint is not None
         with self._lock:
+            if self._is_over:
+                return
             self._done[name] = piece
             self._done = {key: kept for key, kept in self._done.items() if not key.startswith(f"{name}.")}
             self._unsaved += 1
@@ -195,7 +194,7 @@ def check_can_be_kept(value: Any) -> None:
         content.unpack(content.pack(value))
     except PulabError as error:
         raise InputError(
-            f"a checkpoint cannot keep this estimator: {in_one_line(error)} Leave checkpoint out, or pass another "
+            f"a checkpoint cannot keep this estimator: {in_one_line(error)}. Leave checkpoint out, or pass another "
             "estimator."
         ) from error
 

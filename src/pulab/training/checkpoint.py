@@ -305,7 +305,10 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _bytes_of(tensor: Tensor) -> Any:
-    return tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
+    if not tensor.numel():
+        return b""
+    flat = tensor.reshape(-1).as_strided((tensor.numel(),), (1,))  # one number alone may have any stride
+    return flat.view(torch.uint8).numpy()
 
 
 def _to_bytes(document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
