@@ -79,7 +79,7 @@ class Work:
             name = self._next()
             if name in self._done:
                 value = self._found(name)  # not in a thread: Python 3.11 cannot parse the headers of arrays in several
-                return lambda make: value  # type: ignore[no-any-return]
+                return lambda make: value
 
             def made(make: Callable[[], T]) -> T:
                 value = make()

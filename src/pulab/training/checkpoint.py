@@ -19,7 +19,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from pulab._files import BINARY, NO_WAIT, folder_beside, move_folder, whole_file
+from pulab._files import BINARY, NO_WAIT, folder_beside, move_folder, remove_leftovers, whole_file
 from pulab.errors import CheckpointError, in_one_line, warn
 
 FORMAT = 1
@@ -131,6 +131,7 @@ class Checkpoint:
     def remove(self) -> None:
         """The whole fit is done. The files in a folder stay: they belong to a search that may go on."""
         if not self._in_folder:
+            remove_leftovers(self.path)  # of a killed save, after which nothing was left to save
             self.path.unlink(missing_ok=True)
 
     def _identity(self) -> list[dict[str, Any]]:
