@@ -223,7 +223,7 @@ def torture(name: str, fit: Fit, folder: Path, rng: random.Random, kills: int) -
             counts.update(
                 kills=1,
                 in_save=int(in_save),
-                mid_epoch=int(any(word in position for word in ("step", "pieces"))),
+                mid_epoch=int("step" in position),
                 with_file=int(bool(position)),
             )
         else:

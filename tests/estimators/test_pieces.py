@@ -190,14 +190,18 @@ def _stop(self: Checkpoint) -> None:
     raise Stopped
 
 
-def test_what_a_killed_save_left_is_removed_where_nothing_is_left_to_save(tmp_path: Path, saves: Any) -> None:
+def test_what_a_killed_save_left_is_removed_where_nothing_is_left_to_save(
+    tmp_path: Path, saves: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saves(None)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+    clf = unfitted("logistic", checkpoint=tmp_path / "a")
+    with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "remove", _stop)  # killed after the last save
-        unfitted("logistic", checkpoint=tmp_path / "a").fit(X, S)
+        with pytest.raises(Stopped):
+            clf.fit(X, S)
     (tmp_path / ".a.writing-0123456789abcdef").write_bytes(b"half")
     seen = saves(0)
-    unfitted("logistic", checkpoint=tmp_path / "a").fit(X, S)
+    clf.fit(X, S)
     assert not seen
     assert not any(tmp_path.iterdir())
 
