@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 import pulab
 from pulab import ElkanNotoClassifier, NNPUClassifier, PositiveKindsClassifier, TwoStepPUClassifier
 from pulab.errors import CheckpointError, InputError, PulabWarning
-from pulab.estimators._work import Live, _as_state, _of_state, _packed
+from pulab.estimators._work import Live, Work, _as_state, _of_state, _packed
 from pulab.methods import METHODS
 from pulab.tables import fit_table
 from pulab.training import checkpoint as module
@@ -203,6 +203,18 @@ def test_what_a_killed_save_left_is_removed_where_nothing_is_left_to_save(
     seen = saves(0)
     clf.fit(X, S)
     assert not seen
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_thread_that_is_late_writes_nothing(tmp_path: Path) -> None:
+    """Its bag was being made when the fit was interrupted. The next fit may have begun, or be done."""
+    work = Work(np.random.default_rng(0), Checkpoint(tmp_path / "a", []))
+    with work.kept():
+        (early, late) = work.places(2)
+        early(lambda: 1)
+        assert (tmp_path / "a").exists()
+    assert not (tmp_path / "a").exists()
+    assert late(lambda: 2) == 2
     assert not any(tmp_path.iterdir())
 
 
