@@ -451,7 +451,8 @@ def torture() -> str:
             tried = f"{row['kills']:,} kills, {row['reads']:,} reads beside the writer"
             lines.append([row["topic"], tried, f"{row['failed']} failed, {row['leftovers']} leftovers"])
     for row in rows("checkpoints"):
-        tried = f"{row['kills']:,} kills, {row['in_save']} in a save, {row['mid_epoch']} inside an epoch"
+        where = f"{row['mid_epoch']} inside an epoch" if row["mid_epoch"] else f"{row['with_file']} after a first piece"
+        tried = f"{row['kills']:,} kills, {row['in_save']} in a save, {where}"
         same = f"{row['trainings']} trainings, {row['different']} ended differently, {row['leftovers']} leftovers"
         lines.append([row.get("topic", "killed trainings"), tried, same])
     for row in rows("soak"):

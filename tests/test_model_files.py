@@ -32,12 +32,12 @@ from sklearn.tree._tree import Tree
 
 import pulab
 from pulab import ElkanNotoClassifier, _files
+from pulab._packing._boosters import check_lightgbm, checked_xgboost
+from pulab._packing._skops import dumped, loaded
 from pulab.cli._console import write_whole
 from pulab.errors import InputError, ModelFileError
 from pulab.methods import METHODS
 from pulab.persistence import load_model, save_model
-from pulab.persistence._boosters import check_lightgbm, checked_xgboost
-from pulab.persistence._skops import dumped, loaded
 from pulab.tables import TableModel, fit_table
 
 from .conftest import Blobs
@@ -502,7 +502,7 @@ def test_no_module_that_loading_uses_reads_pickles() -> None:
         seen.add(name)
         assert not READS_PICKLES.search(path.read_text()), path
         left |= {one for one in imported(path) if one.startswith("pulab.")}
-    assert {"pulab.persistence._skops", "pulab.persistence._folder", "pulab.tables._features"} <= seen
+    assert {"pulab._packing._skops", "pulab.persistence._folder", "pulab.tables._features"} <= seen
     assert READS_PICKLES.search("value = pickle.loads(raw)")
 
 

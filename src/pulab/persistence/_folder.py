@@ -12,9 +12,9 @@ from typing import Any
 
 from pulab import __version__
 from pulab._files import BINARY, NO_FOLLOW, NO_WAIT, WRITING, folder_beside, move_folder
+from pulab._packing._json import read_json
 from pulab.errors import InputError, ModelFileError, in_one_line
 from pulab.persistence._content import Content, ModuleNeeded
-from pulab.persistence._json import read_json
 
 FORMAT = 3
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"

@@ -130,9 +130,9 @@ def fit_table(
         one half, and no row is called if the prior is not known.
     random_state : int
     checkpoint : path, optional
-        A folder to keep the networks in while they are trained, for methods that are networks. A fit that was killed
-        is run again with the same arguments; it goes on from there and gives the same model. Other methods are fitted
-        again. A folder of another fit is refused. The folder stays when the fit is done: delete it then.
+        A folder to keep the fits in, of all methods. A fit that was killed is run again with the same arguments; it
+        goes on from there and gives the same model. What takes less than a second is fitted again. A folder of another
+        fit is refused. The folder stays when the fit is done: delete it then.
     on_step : function, optional
         Called with the current step as text, the number of fits done, and their total.
 
@@ -183,12 +183,6 @@ def fit_table(
         check_choice(f"method, to learn {why},", key, ("auto", *able))
     _check_counts(data)
     kept = None if checkpoint is None else Path(checkpoint)
-    if kept is not None and not any(METHODS[key].is_network for key in methods if key in METHODS):
-        networks = ", ".join(key for key in USABLE if METHODS[key].is_network)
-        raise InputError(
-            f"a checkpoint is for methods that are networks ({networks}), got {', '.join(methods)}. Leave it out: "
-            "the other methods are fitted in one go."
-        )
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)

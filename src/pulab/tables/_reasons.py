@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from pulab._scaling import CutScaler
-from pulab.estimators._classical import TablePUClassifier
+from pulab.estimators._table import TablePUClassifier
 from pulab.metrics import Array
 from pulab.model_selection import logits_of
 from pulab.tables._features import Features, Single

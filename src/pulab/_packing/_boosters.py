@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulab._packing._json import read_json
 from pulab.errors import ModelFileError
-from pulab.persistence._json import read_json
 
 # LightGBM -------------------------------------------------------------------------------------------------------------
 

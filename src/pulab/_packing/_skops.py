@@ -17,10 +17,10 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
+from pulab._packing._boosters import check_lightgbm
+from pulab._packing._json import read_json
 from pulab._validation import AnyArray
 from pulab.errors import InputError, ModelFileError
-from pulab.persistence._boosters import check_lightgbm
-from pulab.persistence._json import read_json
 
 TOO_LARGE = 1e100  # sums of such numbers may be infinite
 
