@@ -75,14 +75,18 @@ class Features:
         """The numbers without missing values."""
         return np.asarray(self.imputer.transform(numbers), dtype=np.float32)
 
-    def groups(self) -> dict[str, list[int]]:
-        """For each column, the indices of its numbers."""
+    def groups(self, width: int | None = None) -> dict[str, list[int]]:
+        """For each column, the indices of its numbers; of a width with marks of filled numbers, also of its marks."""
         plain = self._plain()
         indices = {name: [i] for i, name in enumerate(plain)}
         if self.vectorizer is not None:
             index = {name: len(plain) + i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
             for name, outputs in self.vectorizer.input_to_outputs_.items():
                 indices[name] = [index[output] for output in outputs if output in index]
+        if width not in (None, self.imputer.n_features_in_):
+            marked = enumerate(self.imputer.indicator_.features_, start=self.imputer.n_features_in_)
+            mark = {int(index): at for at, index in marked}
+            indices = {name: own + [mark[i] for i in own if i in mark] for name, own in indices.items()}
         return {name: own for name, own in indices.items() if own}
 
     def kinds(self) -> dict[str, str]:
