@@ -2,10 +2,10 @@
 
     python benchmarks/wide.py [METHOD ROWS COLUMNS]
 
-Bare fits: what the run spends in LightGBM (data and trees) and in scikit-learn's logistic regression, for the five folds
-of each method and the final fit. All else is pulab's: reading, held-out scores, importances, reasons, warnings. CPU
-time, since the machine may be shared. Each table has a process of its own, for its peak memory. Twenty columns say
-something about the label.
+Bare fits: what the run spends in LightGBM (data and trees) and in scikit-learn's logistic regression, for the five
+folds of each method and the final fit. All else is pulab's: reading, held-out scores, importances, reasons, warnings. We
+measure CPU time, since the machine may be shared. Each table has a process of its own, for its peak memory. Twenty
+columns say something about the label.
 """
 
 import resource
@@ -26,6 +26,8 @@ from pulab.tables import fit_table
 SIZES = [
     ("auto", 2_000, 1_000),
     ("auto", 2_000, 10_000),
+    ("boosting", 2_000, 1_000),
+    ("boosting", 2_000, 10_000),
     ("elkan-noto", 2_000, 1_000),
     ("elkan-noto", 2_000, 10_000),
     ("elkan-noto", 200, 50_000),

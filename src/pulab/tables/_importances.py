@@ -24,6 +24,7 @@ Index = NDArray[np.intp]
 MOST = 100  # columns that are shuffled one by one
 ROWS = 2000  # labelled rows of a fold, and as many unlabeled ones, in which they are shuffled
 SEARCHED = 10  # the same for the search
+NUMBERS_AT_ONCE = 2**23  # of the search
 
 
 class Part(NamedTuple):
@@ -72,14 +73,24 @@ def leading(parts: Sequence[Part], groups: dict[str, list[int]], seed: int) -> l
         others = np.roll(rows, len(rows) // 2, axis=0)  # a labelled row gets the values of an unlabeled one
         samples.append((part.score, rows, others, part.score(rows)))
 
-    def effect(block: Index) -> float:
-        own = [number for i in block for number in groups[names[i]]]
-        moved = [np.abs(replaced(score, X, own, others[:, own]) - whole) for score, X, others, whole in samples]
-        return float(np.mean(np.concatenate(moved)))
+    def effects(blocks: Sequence[Index]) -> Array:
+        """How much the scores move, on average, if the columns of a block are replaced; by block."""
+        own = [[number for i in block for number in groups[names[i]]] for block in blocks]
+        moved = np.zeros(len(blocks))
+        for score, X, others, whole in samples:
+            at_once = max(1, NUMBERS_AT_ONCE // X.size)
+            for start in range(0, len(blocks), at_once):
+                some = slice(start, start + at_once)
+                copies = np.repeat(X[None], len(own[some]), axis=0)
+                for copy, numbers in zip(copies, own[some], strict=True):
+                    copy[:, numbers] = others[:, numbers]
+                scores = score(copies.reshape(-1, X.shape[1])).reshape(len(copies), -1)
+                moved[some] += np.abs(scores - whole).mean(axis=1)
+        return moved
 
     blocks = np.array_split(np.arange(len(names)), min(len(names), 2 * MOST))
     while True:
-        order = np.argsort([-effect(block) for block in blocks], kind="stable")[:MOST]
+        order = np.argsort(-effects(blocks), kind="stable")[:MOST]
         best = [blocks[i] for i in order]
         if all(len(block) == 1 for block in best):
             return [names[i] for i in sorted(int(block[0]) for block in best)]

@@ -19,7 +19,7 @@ from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._decide import Probabilities
 from pulab.tables._features import Features
-from pulab.tables._giveaways import giveaways, warnings_of
+from pulab.tables._giveaways import SHOWN, giveaways, warnings_of
 from pulab.tables._importances import importances, parts_of
 from pulab.tables._model import REASONS, beside
 from pulab.tables._prepare import Request, TableData
@@ -232,12 +232,15 @@ def _misread(data: TableData, features: Features) -> list[str]:
     """A warning for each column of words that was probably meant as numbers or dates."""
     words = [name for name, kind in features.kinds().items() if kind in ("category", "text")]
     misfits = {name: misfit(data.frame[name]) for name in words}
-    return [
+    found = [(name, value) for name, value in misfits.items() if value is not None]
+    warnings = [
         f"Column {name!r} looks like numbers or dates, but was read as words because of values such as {value!r}. "
         "Write 1234.5 and 2024-12-31, leave missing values empty, and fit again."
-        for name, value in misfits.items()
-        if value is not None
+        for name, value in found[:SHOWN]
     ]
+    if more := len(found) - len(warnings):
+        warnings.append(f"{more:,} more columns look like numbers or dates, but were read as words.")
+    return warnings
 
 
 def _settings(classifier: Any) -> dict[str, Any]:
