@@ -3,8 +3,8 @@
     python benchmarks/wide.py [METHOD ROWS COLUMNS]
 
 Bare fits: what the run spends in LightGBM (data and trees) and in scikit-learn's logistic regression, for the five
-folds of each method and the final fit. All else is pulab's: reading, held-out scores, importances, reasons, warnings. We
-measure CPU time, since the machine may be shared. Each table has a process of its own, for its peak memory. Twenty
+folds of each method and the final fit. All else is pulab's: reading, held-out scores, importances, reasons, warnings.
+We measure CPU time, since the machine may be shared. Each table has a process of its own, for its peak memory. Twenty
 columns say something about the label.
 """
 
