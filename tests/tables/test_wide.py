@@ -176,6 +176,18 @@ def test_a_thousand_constant_columns_are_one_error_or_left_out() -> None:
     assert rows_of(model.report(), "columns") == ["x3", *(f"c{i}" for i in range(199))]
 
 
+def test_a_table_that_cannot_fit_into_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 rows of 2 columns of words (30 numbers each) and one number: 61 numbers, three times, and two encoders."""
+    words = [f"word {i % 50} here" for i in range(1000)]
+    frame = pl.DataFrame({"a": words, "b": words[::-1], "n": np.arange(1000) ** 0.5, "known": np.arange(1000) % 3 == 0})
+    needed = 3 * 4 * 1000 * 61 + 2 * 0.7e6
+    monkeypatch.setattr("pulab.tables._features._memory", lambda: needed - 1)
+    with pytest.raises(InputError, match=r"3 columns, 2 of them with many different words, become 61 numbers in each"):
+        fit_table(frame, "known", method="elkan-noto")
+    monkeypatch.setattr("pulab.tables._features._memory", lambda: needed)
+    assert fit_table(frame, "known", method="elkan-noto").summary["wide"] is None
+
+
 def test_many_columns_that_give_the_label_away_are_told_once() -> None:
     found = [Evidence(f"c{i}", "have 1", 50, 0) for i in range(3 * SHOWN)]
     warnings = warnings_of(found, np.arange(200) < 50)

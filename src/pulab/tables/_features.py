@@ -16,6 +16,10 @@ from pulab.tables._columns import Column
 
 Single = NDArray[np.float32]
 PLAIN = ("number", "boolean", "time")  # kinds that are numbers already
+# skrub's defaults: a column with so many different words is embedded in so many numbers.
+MANY_WORDS, EMBEDDED = 40, 30
+ENCODER = 0.7e6  # bytes that skrub keeps for a column of 300 words, measured
+COPIES = 3  # of all numbers, at least: as they are, without gaps, and those of a fold
 
 
 def import_skrub() -> Any:
@@ -49,6 +53,7 @@ class Features:
 
         features = cls(columns, None, None)
         rest = features._rest(frame)
+        _check_memory(frame, columns)
         if rest.width:
             skrub = import_skrub()
             encoder = skrub.StringEncoder(random_state=seed)
@@ -104,6 +109,29 @@ class Features:
         """The columns for skrub. Text is passed as categories, in which skrub does not look for dates and numbers."""
         rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
         return rest.with_columns(pl.col(pl.String).cast(pl.Categorical))
+
+
+def _check_memory(frame: pl.DataFrame, columns: Sequence[Column]) -> None:
+    """Refuse a table whose numbers cannot fit into the machine: the system would end the process without a word."""
+    texts = [values for values, column in zip(frame, columns, strict=True) if column.kind == "text"]
+    n_words = sum(values.n_unique() >= MANY_WORDS for values in texts)
+    n_numbers = len(columns) + (EMBEDDED - 1) * n_words
+    needed, have = COPIES * 4 * frame.height * n_numbers + ENCODER * n_words, _memory()
+    if needed > have:
+        words = f", {n_words:,} of them with many different words," if n_words else ""
+        raise InputError(
+            f"{len(columns):,} columns{words} become {n_numbers:,} numbers in each of {frame.height:,} rows. They need "
+            f"{needed / 2**30:.3g} GiB at least, but this machine has {have / 2**30:.3g} GiB. Leave columns out "
+            "(--drop), or fit to fewer rows."
+        )
+
+
+def _memory() -> float:
+    """The bytes of the machine's memory; no limit where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return float("inf")
 
 
 def _array(frame: pl.DataFrame) -> Single:

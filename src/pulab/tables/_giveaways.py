@@ -103,9 +103,9 @@ def _sets(values: pl.Series, kind: str, labelled: Marks) -> Iterator[Evidence]:
 
 def _values(name: str, positive: pl.Series, unlabeled: pl.Series) -> Iterator[Evidence]:
     """Values that many labelled rows share."""
-    counts = positive.value_counts(name="n").filter(pl.col("n") >= FEWEST)
-    others = unlabeled.value_counts(name="others")
-    for value, n, other in counts.join(others, on=name, how="left").select(name, "n", "others").iter_rows():
+    counts = positive.alias("value").value_counts(name="n").filter(pl.col("n") >= FEWEST)
+    others = unlabeled.alias("value").value_counts(name="others")  # a column of the table may be called n, too
+    for value, n, other in counts.join(others, on="value", how="left").select("value", "n", "others").iter_rows():
         yield Evidence(name, f"have {_shown(value)}", n, other or 0)
 
 
