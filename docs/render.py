@@ -541,6 +541,16 @@ FIRST_ANSWER = {
     "peak_mb": "MB at the peak",
 }
 
+WIDE = {
+    "method": "method",
+    "rows": "rows",
+    "columns": "columns",
+    "bare_cpu_seconds": "bare fits, CPU s",
+    "cpu_seconds": "`pulab fit`, CPU s",
+    "ratio": "ratio",
+    "gib_at_the_peak": "GiB at the peak",
+}
+
 MARKS_RISK = runpy.run_path(str(ROOT / "benchmarks" / "marks_risk.py"))
 
 
@@ -591,6 +601,7 @@ TABLES = {
         "boosting": partial(measured, "boosting", BOOSTING),
         "score": partial(measured, "score", SCORE),
         "peers": peers,
+        "wide": partial(measured, "wide", WIDE),
         "first-answer": partial(measured, "first-answer", FIRST_ANSWER),
         "gpu": gpu_seconds,
     },

@@ -22,6 +22,7 @@ from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
 from pulab.tables._evaluate import Population
 from pulab.tables._features import Single
+from pulab.tables._importances import leading, parts_of
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
@@ -218,11 +219,13 @@ def fit_table(
         strata = data.strata, held_out.strata
         probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario, *strata)
         knowledge = Knowledge(share, getattr(classifier, "prior_", share.prior), probabilities, decision)
-        summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier)
+        groups = features.groups(X.of(choice.method).shape[1])
+        columns = leading(parts_of(X, choice.method, held_out, data.labelled), groups, random_state)
+        summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier, columns)
         population = np.flatnonzero(~data.labelled | (scenario == "single-sample"))
         likely = probabilities.of(held_out.scores, decision, of_row)["probability_high"][population]
         profile = learn_profile(data.conformed[population], data.columns, likely)
-        drawn = draw_rows(data, X, held_out, share.interval[1], random_state)
+        drawn = draw_rows(data, X, held_out, share.interval[1], random_state, columns)
     scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores, "answer": data.answers})
     if of_row is not None:
         scores = scores.with_columns(stratum=of_row)
