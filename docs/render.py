@@ -451,7 +451,8 @@ def torture() -> str:
             tried = f"{row['kills']:,} kills, {row['reads']:,} reads beside the writer"
             lines.append([row["topic"], tried, f"{row['failed']} failed, {row['leftovers']} leftovers"])
     for row in rows("checkpoints"):
-        tried = f"{row['kills']:,} kills, {row['in_save']} in a save, {row['mid_epoch']} inside an epoch"
+        where = f"{row['mid_epoch']} inside an epoch" if row["mid_epoch"] else f"{row['with_file']} after a first piece"
+        tried = f"{row['kills']:,} kills, {row['in_save']} in a save, {where}"
         same = f"{row['trainings']} trainings, {row['different']} ended differently, {row['leftovers']} leftovers"
         lines.append([row.get("topic", "killed trainings"), tried, same])
     for row in rows("soak"):
@@ -548,6 +549,16 @@ FIRST_ANSWER = {
     "peak_mb": "MB at the peak",
 }
 
+WIDE = {
+    "method": "method",
+    "rows": "rows",
+    "columns": "columns",
+    "bare_cpu_seconds": "bare fits, CPU s",
+    "cpu_seconds": "`pulab fit`, CPU s",
+    "ratio": "ratio",
+    "gib_at_the_peak": "GiB at the peak",
+}
+
 MARKS_RISK = runpy.run_path(str(ROOT / "benchmarks" / "marks_risk.py"))
 
 
@@ -598,6 +609,7 @@ TABLES = {
         "boosting": partial(measured, "boosting", BOOSTING),
         "score": partial(measured, "score", SCORE),
         "peers": peers,
+        "wide": partial(measured, "wide", WIDE),
         "first-answer": partial(measured, "first-answer", FIRST_ANSWER),
         "gpu": gpu_seconds,
     },

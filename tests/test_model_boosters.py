@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulab.errors import ModelFileError
 from pulab._packing._lightgbm import check_lightgbm
 from pulab._packing._skops import dumped
 from pulab._packing._xgboost import checked_xgboost
+from pulab.errors import ModelFileError
 
 from .test_model_files import ROOT, S, X, changed, loaded, peak_of
 from .test_persistence import fitted

@@ -32,13 +32,13 @@ from sklearn.tree._tree import Tree
 
 import pulab
 from pulab import ElkanNotoClassifier, _files
+from pulab._packing._parts import part_of, read_skops
+from pulab._packing._skops import dumped
+from pulab._packing._skops import loaded as loaded_parts
 from pulab.cli._console import write_whole
 from pulab.errors import InputError, ModelFileError
 from pulab.methods import METHODS
 from pulab.persistence import load_model, save_model
-from pulab._packing._parts import part_of, read_skops
-from pulab._packing._skops import dumped
-from pulab._packing._skops import loaded as loaded_parts
 from pulab.tables import TableModel, fit_table
 
 from .conftest import Blobs

@@ -13,13 +13,13 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from pulab import BaggingPUClassifier, NNPUClassifier, PUForestClassifier
-from pulab.errors import ModelFileError
-from pulab.estimators._pu_trees import LEAF
-from pulab.persistence import save_model
 from pulab._packing._objects import Maker
 from pulab._packing._parts import part_of, read_arrays
 from pulab._packing._skops import LOADERS
 from pulab._packing._xgboost import checked_xgboost
+from pulab.errors import ModelFileError
+from pulab.estimators._pu_trees import LEAF
+from pulab.persistence import save_model
 
 from .test_model_files import ROOT, peak_of
 

@@ -15,11 +15,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
 from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier, NNPUClassifier
+from pulab._packing._lightgbm import check_lightgbm
 from pulab.errors import InputError, ModelFileError, PulabWarning
 from pulab.methods import METHODS, Method
 from pulab.persistence import load_model, save_model
 from pulab.persistence._folder import _canonical, _checksum
-from pulab._packing._lightgbm import check_lightgbm
 
 from .conftest import Blobs
 

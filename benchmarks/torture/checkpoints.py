@@ -1,9 +1,9 @@
 """Kill trainings with checkpoints and compare how they end: python benchmarks/torture/checkpoints.py 400 [KIND…].
 
 A training is killed with SIGKILL, at a random moment or inside a save, and run again, up to five times. Then it runs to
-its end. Weights, pseudo-labels, history and predictions must have the bits of a training that was never touched. Every
-network method is tried, and modules, optimisers and views with states of their own. The counts are printed and added to
-results/reliability/checkpoints.jsonl.
+its end. Weights, pseudo-labels, history, held-out scores and predictions must have the bits of a training that was
+never touched. Every method is tried, and modules, optimisers and views with states of their own. The kind "tables"
+stands for all methods without a network. The counts are printed and added to results/reliability/checkpoints.jsonl.
 """
 
 import hashlib
@@ -24,9 +24,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from pulab import JointPUClassifier, JointViewsPUClassifier, _files
+from pulab import (
+    BaggingPUClassifier,
+    ElkanNotoClassifier,
+    JointPUClassifier,
+    JointViewsPUClassifier,
+    PositiveKindsClassifier,
+    TwoStepPUClassifier,
+    _files,
+)
 from pulab.bench import append_row
 from pulab.bench.runner import commit
 from pulab.methods import METHODS
@@ -35,6 +46,7 @@ from pulab.training import checkpoint
 ROWS = Path(os.environ.get("TORTURE_ROWS", Path(__file__).parents[2] / "results" / "reliability"))
 IN_SAVE = 0.4  # share of kills inside a save
 AT_MOST = 5  # kills of one training
+KINDS = "several kinds"
 BODIES = ".bodies"  # at the end of the name of a folder for self-supervised networks
 Fit = Callable[[str | None], Any]  # from the path of a checkpoint, or none, to a fitted estimator
 
@@ -84,14 +96,39 @@ def cases() -> dict[str, Fit]:
         clf = JointViewsPUClassifier(**shared, **joint, **views, checkpoint=place, pretrain_cache=bodies)
         return clf.set_params(epochs=2).fit(images, s[60:180])
 
-    return {key: of_method(key) for key, method in METHODS.items() if method.is_network} | {
-        "BatchNorm": fit(JointPUClassifier, X, s, {}, module=norm_net, **joint),
-        "own draws": fit(JointPUClassifier, X, s, {}, module=drawing_net, **joint),
-        "SGD, cosine": fit(JointPUClassifier, X, s, {}, optimizer="sgd", lr_schedule="cosine", lr_warmup=1, **joint),
-        "AdamW": fit(JointPUClassifier, X, s, {}, optimizer="adamw", **joint),
-        "images, augmented": fit(JointPUClassifier, images, s[60:180], {}, augment="digits", **joint),
-        "self-supervised": fit(JointViewsPUClassifier, X, s, {}, **joint, **views | {"augment": "noise"}),
-        "self-supervised, cached": with_bodies,
+    return (
+        tables(X, s)
+        | {key: of_method(key) for key, method in METHODS.items() if method.is_network}
+        | {
+            "BatchNorm": fit(JointPUClassifier, X, s, {}, module=norm_net, **joint),
+            "own draws": fit(JointPUClassifier, X, s, {}, module=drawing_net, **joint),
+            "SGD, cosine": fit(
+                JointPUClassifier, X, s, {}, optimizer="sgd", lr_schedule="cosine", lr_warmup=1, **joint
+            ),
+            "AdamW": fit(JointPUClassifier, X, s, {}, optimizer="adamw", **joint),
+            "images, augmented": fit(JointPUClassifier, images, s[60:180], {}, augment="digits", **joint),
+            "self-supervised": fit(JointViewsPUClassifier, X, s, {}, **joint, **views | {"augment": "noise"}),
+            "self-supervised, cached": with_bodies,
+        }
+    )
+
+
+def tables(X: Any, s: Any) -> dict[str, Fit]:
+    """A fit of every method without a network, and fits with other pieces."""
+
+    def fit(cls: Any, y: Any = s, **params: Any) -> Fit:
+        return lambda place: cls(**params, random_state=0, checkpoint=place).fit(X, y)
+
+    def of_method(key: str) -> Fit:
+        few = {"n_estimators": 10} if hasattr(METHODS[key].load(), "n_estimators") else {}
+        few |= {"propensity_features": [0], "max_rounds": 10} if key == "sar-em" else {}
+        return fit(METHODS[key].load(), prior=0.4, **few)
+
+    steps = make_pipeline(StandardScaler(), TwoStepPUClassifier())
+    return {key: of_method(key) for key, method in METHODS.items() if not method.is_network} | {
+        "bags in threads": fit(BaggingPUClassifier, prior=0.4, n_estimators=20, n_jobs=2),
+        "weights of Elkan and Noto": fit(ElkanNotoClassifier, prior=0.4, form="weights", estimator=GaussianNB()),
+        KINDS: fit(PositiveKindsClassifier, s * (1 + np.arange(len(s)) % 2), estimator=steps, priors={1: 0.2, 2: 0.2}),
     }
 
 
@@ -101,12 +138,13 @@ def bits(clf: Any) -> str:
     for name in ("sigma_module_", "module_"):
         for tensor in getattr(clf, name).state_dict().values() if hasattr(clf, name) else ():
             digest.update(tensor.contiguous().numpy().tobytes())
-    rows = np.random.default_rng(1).normal(size=(50, *clf.row_shape_))
+    rows = np.random.default_rng(1).normal(size=(50, *getattr(clf, "row_shape_", (5,))))
     torch.manual_seed(0)  # a module may draw random numbers when it predicts
-    for array in (clf.predict_proba(rows), getattr(clf, "pseudo_labels_", np.empty(0))):
+    kept = [getattr(clf, name, np.empty(0)) for name in ("pseudo_labels_", "scores_")]
+    for array in (clf.predict_proba(rows), *kept):
         digest.update(np.ascontiguousarray(array).tobytes())
     histories = [getattr(clf, name, None) for name in ("history_", "sigma_history_", "pretrain_history_")]
-    histories.append(clf.best_epoch_)
+    histories.append(getattr(clf, "best_epoch_", None))
     digest.update(json.dumps(histories, sort_keys=True).encode())
     return digest.hexdigest()
 
@@ -183,7 +221,10 @@ def torture(name: str, fit: Fit, folder: Path, rng: random.Random, kills: int) -
                 break
             position = _position(place)
             counts.update(
-                kills=1, in_save=int(in_save), mid_epoch=int("step" in position), with_file=int(bool(position))
+                kills=1,
+                in_save=int(in_save),
+                mid_epoch=int("step" in position),
+                with_file=int(bool(position)),
             )
         else:
             result = ended(child(fit, str(place), pipe, None))
@@ -200,7 +241,7 @@ def torture(name: str, fit: Fit, folder: Path, rng: random.Random, kills: int) -
 def _position(place: Path) -> str:
     """Where the training stands that a file holds: its newest network's."""
     bodies = Path(f"{place}{BODIES}").glob("*.checkpoint")
-    files = [path for path in (Path(f"{place}.2"), place, *bodies) if path.exists()]
+    files = [path for path in (Path(f"{place}.2"), place, *bodies, *place.glob("*.checkpoint")) if path.is_file()]
     return str(checkpoint._from_bytes(files[0].read_bytes())[0]["position"]) if files else ""
 
 
@@ -208,12 +249,14 @@ def main(kills: int, names: list[str]) -> int:
     torch.set_num_threads(1)
     start, counts = time.perf_counter(), Counter[str]()
     kinds, rng = cases(), random.Random(0)
-    kinds = {name: kinds[name] for name in names or kinds}
+    whole = {"tables": [name for name in kinds if name in tables(None, np.zeros(9, dtype=int))]}
+    kinds = {kind: kinds[kind] for name in names or kinds for kind in whole.get(name, [name])}
     for name, fit in kinds.items():
         with TemporaryDirectory() as folder:
             counts.update(torture(name, fit, Path(folder), rng, -(-kills // len(kinds))))
     seconds = round(time.perf_counter() - start)
-    row = {"torture": "checkpoints", "kinds": len(kinds), **counts, "seconds": seconds, "commit": commit()}
+    topic = {"topic": "killed fits of methods for tables"} if names == ["tables"] else {}
+    row = {**topic, "torture": "checkpoints", "kinds": len(kinds), **counts, "seconds": seconds, "commit": commit()}
     print("  ".join(f"{name}={value}" for name, value in row.items()), flush=True)
     append_row(ROWS / "checkpoints.jsonl", {**row, "time": datetime.now(UTC).isoformat(timespec="seconds")})
     return int(counts["different"] + counts["leftovers"] > 0)

@@ -262,7 +262,8 @@ class Summary(TypedDict):
     distributions: Distributions
     review: list[ReviewPoint]
     curves: list[Curve]
-    features: list[Feature]
+    features: list[Feature]  # the columns that were shuffled
+    wide: str | None  # what was done for some columns alone; None if it was done for all
     stability: Stability
     candidates: list[Candidate]
     warnings: list[str]
@@ -272,7 +273,7 @@ class Summary(TypedDict):
     reviewed: Reviewed | None  # None if there were no answers before the fit
 
 
-ADDED = ("labelling", "measured", "reviewed")  # keys that older files lack
+ADDED = ("labelling", "measured", "reviewed", "wide")  # keys that older files lack
 
 
 def check_summary(summary: Any) -> Summary:

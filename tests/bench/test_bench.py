@@ -71,6 +71,19 @@ def test_methods_without_a_network_are_run_beside_those_with_one(tmp_path: Path)
     assert nnpu["history"] == rounded(run(SPEC, device="cpu")["history"])
 
 
+TABLE_METHODS = [key for key, method in METHODS.items() if not method.is_network and not method.needs_negatives]
+
+
+@pytest.mark.parametrize("method", TABLE_METHODS)
+def test_the_row_of_every_method_without_a_network_can_be_shortened_and_stored(method: str, tmp_path: Path) -> None:
+    row = run(replace(SPEC, method=method, params={}), device="cpu")
+    append_row(tmp_path / "a.jsonl", shortened(row, drawn=False))
+    (stored,) = read_rows([tmp_path / "a.jsonl"])
+    assert 0 <= stored["test_error"] <= 100
+    if method == "nnpu-boosting":  # its history counts trees, and has no loss
+        assert stored["history"]["epoch"][-1] == len(row["history"]["val_risk"]) > 0
+
+
 def test_all_methods_of_a_trial_see_the_same_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method is fitted to the rows that make_pu draws with the seed, and only the oracle to the truth."""
     fitted: list[dict[str, Any]] = []

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.s3 import KEY, S3, running
+
 # Before ray is imported: no telemetry, and our own sources on the workers.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of the machine
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "secret"}  # machines have them from their start
 MACHINE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "node_ip_address": LOOPBACK}
 
 
@@ -76,8 +79,8 @@ def machines() -> Iterator[TwoMachines]:
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'pulab[ray]'")
     import pulab
 
-    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "RAY_ADDRESS")}
-    os.environ["PYTHONPATH"] = str(Path(pulab.__file__).parents[1])
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "RAY_ADDRESS", *CREDENTIALS)}
+    os.environ.update(CREDENTIALS, PYTHONPATH=str(Path(pulab.__file__).parents[1]))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     two = TwoMachines()
     os.environ["RAY_ADDRESS"] = two.address
@@ -93,3 +96,15 @@ def machines() -> Iterator[TwoMachines]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    """A server that knows one key, which this process has."""
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with running() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
+        yield server

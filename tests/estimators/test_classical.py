@@ -377,7 +377,7 @@ def test_an_interrupted_second_fit_leaves_no_fit(key: str, monkeypatch: pytest.M
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pulab.estimators._classical._of_the_population", interrupted)  # after the last fit
+    monkeypatch.setattr("pulab.estimators._table._of_the_population", interrupted)  # after the last fit
     with pytest.raises(KeyboardInterrupt):
         clf.fit(data.X, np.where(data.s == 1, 1, -1))
     assert not [name for name in vars(clf) if name.endswith("_")]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pulab import JointPUClassifier, JointViewsPUClassifier
 from pulab.augment import POLICIES
 from pulab.datasets import load_digits, make_pu
-from pulab.errors import CheckpointError, InputError
+from pulab.errors import CheckpointError, InputError, TrainingError
 from pulab.estimators._base import fit_tasks
 from pulab.estimators._joint_views import ContrastObjective
 from pulab.losses import contrastive_risk
@@ -270,6 +270,22 @@ def test_a_gpu_learns_what_the_cpu_learns() -> None:
 
 
 # What is refused -----------------------------------------------------------------------------------------------------
+
+
+def test_self_supervision_with_a_loss_that_is_no_number_says_where(blobs: Blobs) -> None:
+    class Breaks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.last = nn.Linear(5, 4), nn.Linear(4, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.last(self.body(x) * (torch.nan if self.training else 1.0))
+            return out
+
+    with pytest.raises(
+        TrainingError, match=r"at epoch 1, step 1 of \d+, whose batch has the rows \d+(, \d+){3}, … of X"
+    ):
+        make(module=Breaks(), pretrain_epochs=2).fit(blobs.X, blobs.s)
 
 
 @pytest.mark.parametrize(

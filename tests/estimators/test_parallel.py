@@ -15,6 +15,7 @@ from torch import nn
 from pulab import JointPUClassifier, JointViewsPUClassifier, NNPUClassifier, PUbNClassifier, VPUClassifier, fit_parquet
 from pulab.errors import DataFormatError, DataNotFoundError, InputError, PriorError
 from pulab.training import Share
+from pulab.training.ranks import WholeBatchNorm
 from tests.conftest import Blobs
 
 COMMON: dict[str, Any] = {"prior": 0.4, "epochs": 4, "dtype": "float64", "random_state": 0, "batch_size_u": 48}
@@ -25,11 +26,27 @@ def models() -> list[Any]:
     def small() -> nn.Module:
         return nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 1))
 
+    def normed() -> nn.Module:
+        """The second layer has a cumulative mean, and neither weight nor bias."""
+        plain = nn.BatchNorm1d(4, momentum=None, affine=False)
+        return nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU(), plain, nn.Linear(4, 1))
+
+    def picture() -> nn.Module:
+        """Rows as pictures of one line."""
+        convolution = nn.Conv2d(1, 3, (1, 2), bias=False)
+        return nn.Sequential(
+            nn.Unflatten(1, (1, 1, 5)), convolution, nn.BatchNorm2d(3, momentum=0.3), nn.Flatten(), nn.Linear(12, 1)
+        )
+
     return [
         JointPUClassifier(**COMMON, e_start=2, init="random", r=2),
         JointPUClassifier(**COMMON, e_start=2, scenario="single-sample", batch_size_p=7, lr_warmup=1.0),
         NNPUClassifier(**COMMON, beta=0.0, lr=0.02),  # the clamp acts
         PUbNClassifier(**COMMON),
+        # A batch has three rows, so a process often has none of them.
+        NNPUClassifier(**{**COMMON, "epochs": 1, "batch_size_u": 2, "batch_size_p": 1}, module=normed),
+        JointPUClassifier(**COMMON, e_start=2, batch_size_p=7, module=picture),
+        PUbNClassifier(**COMMON, module=normed),
         NNPUClassifier(**COMMON, validation_fraction=0.0, module=small),
     ]
 
@@ -63,7 +80,7 @@ def alone(i: int, blobs: Blobs) -> dict[str, Any]:
 
 def test_one_process_gives_the_bits_of_fit(shards: tuple[Path, Blobs], tmp_path: Path) -> None:
     place, blobs = shards
-    for i in range(5):
+    for i in range(len(models())):
         torch.manual_seed(0)
         fitted = fit_parquet(models()[i], place, "s", drop=["id"], scratch=tmp_path)
         for name, value in alone(i, blobs).items():
@@ -71,7 +88,7 @@ def test_one_process_gives_the_bits_of_fit(shards: tuple[Path, Blobs], tmp_path:
     assert not list(tmp_path.iterdir())
     frame = pl.DataFrame(blobs.X, schema=[f"x{i}" for i in range(5)])
     torch.manual_seed(0)
-    np.testing.assert_array_equal(fitted.predict(frame), models()[4].fit(blobs.X, blobs.s).predict(blobs.X))
+    np.testing.assert_array_equal(fitted.predict(frame), models()[-1].fit(blobs.X, blobs.s).predict(blobs.X))
 
 
 PROGRAM = """
@@ -82,6 +99,7 @@ found = []
 for model in models():
     torch.manual_seed(0)
     found.append(summary(fit_parquet(model, sys.argv[1], "s", drop=["id"])))
+    assert not any("forward" in vars(layer) for layer in model.module_.modules())  # plain nn.BatchNorm again
 import os
 with open(f"{sys.argv[2]}/{os.environ['RANK']}.pickle", "wb") as file:
     pickle.dump(found, file)
@@ -116,6 +134,26 @@ def test_two_processes_give_the_result_of_one(shards: tuple[Path, Blobs], tmp_pa
         for name, value in wanted.items():
             assert np.array_equal(one[name], other[name], equal_nan=True), (i, name)
             np.testing.assert_allclose(one[name], value, rtol=1e-9, atol=1e-9, err_msg=f"{i} {name}")
+
+
+def test_a_batch_norm_that_cannot_be_repeated_is_refused() -> None:
+    class Own(nn.BatchNorm1d):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    for layer, message in (
+        (Own(3), "but '1' is a Own with a forward of its own"),
+        (nn.BatchNorm1d(3, track_running_stats=False), "'1' has track_running_stats=False"),
+    ):
+        module = nn.Sequential(nn.BatchNorm1d(3), layer)
+        with pytest.raises(InputError, match=message), WholeBatchNorm().inside(module):
+            pass
+    plain = nn.BatchNorm1d(3)
+    before = {**vars(plain)}
+    with WholeBatchNorm().inside(plain):
+        x = torch.randn(4, 3)
+        assert torch.equal(plain.eval()(x), nn.BatchNorm1d(3).eval()(x))
+    assert {**vars(plain.train())} == before
 
 
 def test_a_share_knows_its_own() -> None:

@@ -194,6 +194,7 @@ SUMMARY: dict[str, Any] = {
         },
     ],
     "features": [{"name": n, "importance": v, "std": 0.0006 + abs(v) / 14} for n, v in COLUMNS.items()],
+    "wide": "The model learned from 400 columns. Only 11 of them were shuffled one by one.",
     "stability": {"k": 100, "mean": 0.87},
     "candidates": [candidate(rank) for rank in range(1, 51)],
     "warnings": [
@@ -417,7 +418,7 @@ OPTIONAL = {("table", "id"), ("table", "weight"), ("prior", "agree"), ("curves",
     ("measured", "prior")
 }
 OPTIONAL |= {("metrics", key) for key in ("value", "low", "high")} | {("prior", "value"), ("review", "precision")}
-OPTIONAL |= {("reviewed",), ("labelling",), ("labelling", "what_if")}
+OPTIONAL |= {("wide",), ("reviewed",), ("labelling",), ("labelling", "what_if")}
 OPTIONAL |= {("decision", "rule"), ("decision", "at"), ("candidates", "probability"), ("candidates", "decision")}
 
 

@@ -10,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from pulab.tables import fit_table
-from pulab.tables._columns import LEFT_OUT, column_of, conform
+from pulab.tables._columns import LEFT_OUT, Column, column_of, conform
+from pulab.tables._drift import learn_profile
 from pulab.tables._giveaways import Evidence, giveaways, warnings_of
+from pulab.tables._labels import read_labels
 
 from .conftest import Customers
 
@@ -80,3 +82,18 @@ def test_the_fit_warns(customers: Customers) -> None:
     named = [text for text in model.summary["warnings"] if "probably gives the label away" in text]
     assert len(named) == 1
     assert "--drop updated_at" in named[0]
+
+
+def test_columns_may_have_any_name() -> None:
+    """Counts of values have columns of their own, which must not meet those of the table."""
+    labelled = np.arange(400) % 2 == 0
+    for name in ("n", "others", "value", "word", "more"):
+        for kind, values in (("number", [float(i % 3) for i in range(400)]), ("text", ["a b", "c d"] * 200)):
+            frame = pl.DataFrame({name: values})
+            found = giveaways(frame, [Column(name, kind)], labelled)
+            assert [item.column for item in found] == [name] * (kind == "text")
+            profile = learn_profile(frame, [Column(name, kind)], np.full(400, 0.5))
+            assert profile["columns"][0]["words"] == (["a b", "c d"] if kind == "text" else [])
+    for words in (["yes", "no"], ["churned", None]):
+        _, marks = read_labels(pl.Series("count", words * 10))
+        assert marks.tolist() == [True, False] * 10

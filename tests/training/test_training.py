@@ -1,15 +1,18 @@
 """Batches, the choice of the epoch, the history, the label ring, the schedule."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from pulab import NNPUClassifier, PUbNClassifier
-from pulab.training import LabelRing, Schedule
+from pulab.training import LabelRing, Rows, Schedule, Training
+from pulab.training.capture import CapturedStep
 from pulab.training.streams import epoch_order
 from tests.conftest import Blobs
 from tests.estimators.test_algorithm_1 import Notebook
@@ -125,3 +128,23 @@ def test_schedule() -> None:
     cosine = replace(schedule, epochs=10, lr_milestones=(), lr_schedule="cosine", lr_warmup=0.5)
     rates = [cosine.lr_at(step, 100) for step in (0, 24, 49, 50, 525, 999)]
     assert rates == pytest.approx([1e-3 / 51, 25e-3 / 51, 50e-3 / 51, 1e-3, 0.5e-3, 0], abs=1e-8)
+
+
+def test_only_steps_that_gather_their_rows_on_the_device_are_recorded(
+    blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a file wait on the host, as sparse rows do: there a recording would fail, with a warning."""
+    monkeypatch.setattr(Training, "_on_gpu", True)
+    file = np.memmap(tmp_path / "X", "float32", mode="w+", shape=blobs.X.shape)
+    clf = NNPUClassifier(prior=0.4, module=torch.nn.Linear(5, 1), device="cpu", random_state=0)
+    job = next(clf._stages(clf._prepare(blobs.X, blobs.s)))
+    recorded = []
+    for X, device in ((blobs.X, "cpu"), (sparse.csr_array(blobs.X), "cpu"), (file, "cpu"), (file, "cuda")):
+        rows = Rows(X, torch.float32, torch.device(device))
+        training = Training(
+            [replace(job, streams={name: replace(stream, rows=rows) for name, stream in job.streams.items()})],
+            job.objective,
+        )
+        with training.started():
+            recorded.append(isinstance(training._take_step, CapturedStep))
+    assert recorded == [True, False, True, False]

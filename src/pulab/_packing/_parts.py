@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from pulab._packing._json import read_json
 from pulab._validation import AnyArray
 from pulab.errors import ModelFileError
-from pulab._packing._json import read_json
 
 PIECE = 2**20
 

@@ -11,13 +11,13 @@ import re
 from typing import Any
 from zipfile import ZIP_STORED
 
-from pulab._validation import AnyArray
-from pulab.errors import InputError, ModelFileError
 from pulab._packing._checks import check_contents
 from pulab._packing._json import read_json
 from pulab._packing._lightgbm import check_lightgbm
 from pulab._packing._objects import Maker, Node, as_node, nodes
 from pulab._packing._parts import Skops, part_of, read_skops
+from pulab._validation import AnyArray
+from pulab.errors import InputError, ModelFileError
 
 PROTOCOL = 2  # of the files of skops
 BOOSTER = "lightgbm.basic.Booster"

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pulab.errors import ModelFileError
 from pulab._packing._json import check_lists
+from pulab.errors import ModelFileError
 
 # How the numbers of a tree are written: their kind in JSON, and in UBJSON as XGBoost writes it.
 _PER_NODE = {

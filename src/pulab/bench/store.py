@@ -164,7 +164,8 @@ def _place(digest: str) -> int:
 def shortened(row: Row, drawn: bool) -> Row:
     """A row with as much of its histories as is read, which is a tenth of them.
 
-    A run that a figure draws keeps the loss of every epoch. Others keep all terms of every 20th epoch and of the last.
+    A run that a figure draws keeps the loss of every epoch. Others keep all terms of every 20th epoch and of the last,
+    whatever a method calls its terms.
     """
     return row | {name: _short_history(row[name], drawn) for name in ("history", "sigma_history")}
 
@@ -172,7 +173,7 @@ def shortened(row: Row, drawn: bool) -> Row:
 def _short_history(history: dict[str, list[Any]], drawn: bool) -> dict[str, list[Any]]:
     if drawn or not history:
         return {"loss": history["loss"]} if history else {}
-    last = len(history["loss"])
+    last = len(next(iter(history.values())))
     kept = [epoch for epoch in range(1, last + 1) if epoch % 20 == 0 or epoch == last]
     terms = {name: values for name, values in history.items() if name not in ("lr", "lambda")}  # the settings say them
     return {"epoch": kept, **{name: [values[epoch - 1] for epoch in kept] for name, values in terms.items()}}

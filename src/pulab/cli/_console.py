@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pulab._files import whole_file
-from pulab.errors import InputError, PulabWarning
+from pulab.errors import InputError, PulabError, PulabWarning
 
 out = Console()
 err = Console(stderr=True)
@@ -155,10 +155,15 @@ _format_warning = warnings.formatwarning
 
 
 def fail(error: BaseException) -> int:
-    """Print the error as one line. With PULAB_DEBUG=1, raise it."""
+    """Print the error as one line. With PULAB_DEBUG=1, raise it.
+
+    An error that is neither ours nor the system's has not been foreseen. Its text alone may be as short as ``'loss'``.
+    """
     if os.environ.get("PULAB_DEBUG") == "1":
         raise error
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     line = " ".join(message.split()) or type(error).__name__
+    if not (isinstance(error, PulabError | OSError) or hasattr(error, "format_message")):
+        line = f"{type(error).__name__}: {line}. This is a fault of pulab. PULAB_DEBUG=1 shows where it is."
     sys.stderr.write(f"pulab: {line}\n")
     return 1

@@ -16,6 +16,7 @@ from pulab.report._words import assumption, headline, share_of_positives
 from pulab.summary import Summary
 
 EXCEPT = " and ".join(key for key, method in METHODS.items() if not method.learns_from_pu_alone)
+SHOWN = 20  # columns that were left out and have a line of their own
 
 Table = Annotated[
     str,
@@ -108,8 +109,8 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="A folder to keep the trainings of networks in. The same command goes on after a kill or Ctrl-C. It "
-            "is removed when the model is written.",
+            help="A folder to keep the fits in. The same command goes on after a kill or Ctrl-C. It is removed when "
+            "the model is written.",
             show_default=False,
         ),
     ] = None,
@@ -357,9 +358,11 @@ def _lines(summary: Summary) -> Iterator[str]:
             yield f"{item['name']} {value}between {item['low']:.3f} and {item['high']:.3f}"
     yield summary["decision"]["why"]
     yield assumption(summary)
-    for column in table["columns"]:
-        if column["kind"] == "left out":
-            yield f"! Column {column['name']!r} was left out: {column['note']}."
+    left_out = [column for column in table["columns"] if column["kind"] == "left out"]
+    for column in left_out[:SHOWN]:
+        yield f"! Column {column['name']!r} was left out: {column['note']}."
+    if len(left_out) > SHOWN:
+        yield f"! {len(left_out) - SHOWN:,} more columns were left out. model.json says why."
     for text in summary["warnings"]:
         yield f"! {text}"
 

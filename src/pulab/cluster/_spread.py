@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key", bound=Hashable)
 RETRIES = 3  # after the death of a worker or of a machine
-CARRIED = (
-    "PULAB_DATA",
-    "PULAB_COMMIT",
-)  # environment that a machine gets from the caller, where it has none of its own
+# Environment that a machine gets from the caller, where it has none of its own. No secrets: tasks are not encrypted.
+CARRIED = ("PULAB_DATA", "PULAB_COMMIT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 
 
 class Caller(NamedTuple):

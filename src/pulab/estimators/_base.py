@@ -2,7 +2,6 @@
 
 import copy
 import math
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -40,6 +39,7 @@ from pulab.estimators._contract import PRIOR_DOC, SCENARIO_DOC, PUClassifier
 from pulab.estimators._identity import identity_of
 from pulab.estimators._prior import resolve_prior
 from pulab.estimators._warm import FitBefore, copy_module
+from pulab.estimators._work import check_checkpoint
 from pulab.nets import MLP, InDouble, default_net, logits
 from pulab.training import (
     LR_SCHEDULES,
@@ -549,17 +549,6 @@ def check_augment(name: str, value: Any, words: Sequence[str]) -> None:
     """Refuse what is no view of rows."""
     if not callable(value) and value is not None:
         check_choice(name, value, words)
-
-
-def check_checkpoint(place: Any, random_state: Any, name: str = "checkpoint") -> None:
-    """Refuse a place where no checkpoint can be written, and a fit that no later one can go on with."""
-    if not isinstance(place, str | PathLike) or not str(place):
-        raise InputError(f"{name} must be the path of a file or of a folder, got {short(place)}.")
-    folder = Path(place) if Path(place).is_dir() else Path(place).parent
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{name} must lie in a folder that exists and can be written to, got {place}.")
-    if random_state is None:
-        raise InputError(f"a {name} needs random_state, so that the next fit draws the same numbers. Pass a number.")
 
 
 @contextmanager

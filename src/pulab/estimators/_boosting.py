@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import expit
 
 from pulab._validation import check_choice, check_number, hold_out
 from pulab.errors import InputError
-from pulab.estimators._classical import (
+from pulab.estimators._table import (
     SHARED_DOCS,
     Marks,
     TablePUClassifier,
@@ -21,6 +22,7 @@ from pulab.estimators._classical import (
     out_of_fold,
     rows_of,
 )
+from pulab.estimators._work import Work
 from pulab.metrics import Array, nnpu_risk
 
 BACKENDS = ("lightgbm", "xgboost")
@@ -209,16 +211,14 @@ class BoostingPUClassifier(BoostedTrees, WeightedPUClassifier):
     learning_rate: float = 0.05
     num_leaves: int = 8
 
-    def _learn(
-        self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool, weight: Array | None = None
-    ) -> Array | None:
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool, weight: Array | None = None) -> Array | None:
         self._check_params((*BACKENDS, SCIKIT))
         self.backend_ = (*backends(), SCIKIT)[0] if self.backend == "auto" else self.backend
         if self.backend_ != SCIKIT:
             _installed(self.backend_)
         self.best_iteration_ = self.n_estimators
-        X, seed = _plain(X), int(rng.integers(2**31))
-        self.model_ = self._grown(X, positive, seed, weight)
+        X, seed = _plain(X), int(work.rng.integers(2**31))
+        self.model_ = work(lambda: self._grown(X, positive, seed, weight))
         if not held_out:
             return None
 
@@ -226,7 +226,7 @@ class BoostingPUClassifier(BoostedTrees, WeightedPUClassifier):
             grown = self._grown(X[train], positive[train], seed, rows_of(weight, train))
             return self._margins(grown, X[test], self.n_estimators)
 
-        return out_of_fold(scores, positive, rng)
+        return out_of_fold(scores, positive, work)
 
     def _regularised(self, backend: str) -> dict[str, Any]:
         return REGULARISED[backend]
@@ -364,14 +364,13 @@ class NNPUBoostingClassifier(BoostedTrees):
     gamma: float = 1.0
     validation_fraction: float = 0.2
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array:
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool) -> Array:
         self._check_params(BACKENDS)
         self.backend_ = _installed(self.backend)
-        seed, X = int(rng.integers(2**31)), _plain(X)
-        self.history_: list[dict[str, float]] = []
-        splits = list(self._splits(positive, rng))
+        seed, X = int(work.rng.integers(2**31)), _plain(X)
+        splits = list(self._splits(positive, work.rng))
         splits = splits if held_out else splits[:1]
-        tried = [self._try(X, positive, splits, leaves, seed) for leaves in self._leaves()]
+        tried = [self._try(X, positive, splits, leaves, seed, work) for leaves in self._leaves()]
         best, *larger = tried
         for other in larger:
             if other.risk < best.risk - self._error_of_difference(positive, best.scores, other.scores):
@@ -380,7 +379,9 @@ class NNPUBoostingClassifier(BoostedTrees):
         if len(splits) > 1:  # once more on all rows, with the mean of the best numbers of trees
             everything = np.arange(len(positive))
             n_trees = round(np.mean(best.lengths))
-            self.model_, self.best_iteration_ = self._grow(X, positive, everything, None, best.leaves, seed, n_trees)
+            self.model_, self.best_iteration_, _ = work(
+                lambda: self._grow(X, positive, everything, None, best.leaves, seed, n_trees)
+            )
         else:
             self.model_, self.best_iteration_ = best.model, best.lengths[0]
         return best.scores
@@ -388,16 +389,25 @@ class NNPUBoostingClassifier(BoostedTrees):
     def _leaves(self) -> Sequence[int]:
         return LEAVES if self.num_leaves is None else (self.num_leaves,)
 
-    def _try(self, X: Any, positive: Marks, splits: Sequence[tuple[Any, Any]], leaves: int, seed: int) -> "Tried":
+    def _try(
+        self, X: Any, positive: Marks, splits: Sequence[tuple[Any, Any]], leaves: int, seed: int, work: Work
+    ) -> "Tried":
         """Trees with so many leaves, grown on the one part of each split and scored on the other."""
-        scores, lengths, model = np.full(len(positive), np.nan), [], None
+        scores, lengths = np.full(len(positive), np.nan), []
+        model, history = None, list[dict[str, float]]()
+
+        def grown(train: Any, held: Any) -> tuple[Any, int, list[dict[str, float]], Array]:
+            model, length, risks = self._grow(X, positive, train, held, leaves, seed)
+            # Of folds nobody needs the trees.
+            return model if len(splits) == 1 else None, length, risks, self._margins(model, X[held], length)
+
         for train, held in splits:
-            model, length = self._grow(X, positive, train, held, leaves, seed)
-            scores[held] = self._margins(model, X[held], length)
+            model, length, risks, scores[held] = work(partial(grown, train, held))
             lengths.append(length)
+            history = risks or history
         seen = np.isfinite(scores)
         risk = nnpu_risk(positive[seen], scores[seen], prior=self.prior_, scenario=self.scenario)
-        return Tried(leaves, risk, scores, lengths, model, self.history_)
+        return Tried(leaves, risk, scores, lengths, model, history)
 
     def _error_of_difference(self, positive: Marks, one: Array, other: Array) -> float:
         """The standard error of the difference of two held-out risks, with the sigmoid loss and without the clamp."""
@@ -416,10 +426,10 @@ class NNPUBoostingClassifier(BoostedTrees):
 
     def _grow(
         self, X: Any, positive: Marks, train: Any, held: Any | None, leaves: int, seed: int, n_trees: int | None = None
-    ) -> tuple[Any, int]:
-        """Trees fitted to some rows. Their number is given, or chosen by the risk on held-out rows."""
+    ) -> tuple[Any, int, list[dict[str, float]]]:
+        """Trees fitted to some rows. Their number is given, or chosen by the risk on held-out rows, which is told."""
         if not _varies(X[train]):
-            return None, 0
+            return None, 0, []
         gradients = NNPUGradients(positive[train], self.prior_, self.scenario, self.beta, self.gamma)
         n_p = int(positive[train].sum())
         shape = leaves, min(self.min_child_samples, max(1, n_p // 4))
@@ -433,9 +443,8 @@ class NNPUBoostingClassifier(BoostedTrees):
 
         grow = {"lightgbm": self._grow_lightgbm, "xgboost": self._grow_xgboost}[self.backend_]
         X_held = None if held is None or self.early_stopping is None else X[held]
-        grown = grow(X[train], X_held, gradients, risk, shape, seed, max(1, n_trees or self.n_estimators))
-        self.history_ = risks or self.history_
-        return grown
+        model, length = grow(X[train], X_held, gradients, risk, shape, seed, max(1, n_trees or self.n_estimators))
+        return model, length, risks
 
     def _check_params(self, allowed: tuple[str, ...]) -> None:
         super()._check_params(allowed)

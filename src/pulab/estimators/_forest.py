@@ -7,8 +7,9 @@ import numpy as np
 from scipy import sparse
 
 from pulab._validation import check_number
-from pulab.estimators._classical import Marks, TablePUClassifier, out_of_fold
 from pulab.estimators._pu_trees import Grower
+from pulab.estimators._table import Marks, TablePUClassifier, out_of_fold
+from pulab.estimators._work import Work
 from pulab.metrics import Array
 
 
@@ -65,13 +66,13 @@ class PUForestClassifier(TablePUClassifier):
     def _takes_gaps(self) -> bool:
         return True
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool) -> Array | None:
         for name in ("n_estimators", "min_samples_leaf"):
             check_number(name, getattr(self, name), low=1, whole=True)
         for name in ("max_features", "max_depth"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=1, whole=True)
-        X, seed = _dense(X), int(rng.integers(2**31))
+        X, seed = _dense(X), int(work.rng.integers(2**31))
 
         def grown(rows: Any) -> Any:
             tried = math.ceil(math.sqrt(X.shape[1])) if self.max_features is None else self.max_features
@@ -84,12 +85,13 @@ class PUForestClassifier(TablePUClassifier):
                 min_leaf=self.min_samples_leaf,
                 max_depth=self.max_depth,
             )
-            return grower.forest(self.n_estimators, np.random.default_rng(seed))
+            rng = np.random.default_rng(seed)
+            return grower.forest(self.n_estimators, rng, lambda make: work(make, rng))
 
         self.trees_ = grown(np.arange(len(positive)))
         if not held_out:
             return None
-        return out_of_fold(lambda train, test: grown(train)(X[test]), positive, rng)
+        return out_of_fold(lambda train, test: grown(train)(X[test]), positive, work)
 
     def _score(self, X: Any) -> Array:
         return np.asarray(self.trees_(_dense(X)))

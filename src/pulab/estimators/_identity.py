@@ -1,15 +1,19 @@
 """Of which training a checkpoint is: everything that the result of a fit depends on."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor, nn
 
 from pulab import __version__
 from pulab._scaling import Scaler
 from pulab.training import Identity, Job, Stream, checksum
+from pulab.training.checkpoint import canonical, sha256
 
 if TYPE_CHECKING:
     from pulab.estimators._base import BasePUClassifier, Task
@@ -33,6 +37,36 @@ def identity_of(estimator: "BasePUClassifier", task: "Task", job: Job, stage: in
     }
     module = _of_module(job.module)
     return Identity(settings, lambda: {"the module": module, **_of_data(task, estimator.scaler_)})
+
+
+def identity_of_fit(estimator: Any, arrays: Mapping[str, Any], seed: int | None, **more: Any) -> Identity:
+    """Of a fit without a network of its own to these arrays. ``more`` are other settings."""
+    settings = {
+        "the version of pulab": __version__,
+        **{f"the version of {name}": version(name) for name in LIBRARIES if find_spec(LIBRARIES[name])},
+        "the method": type(estimator).__name__,
+        "the seed by random_state": seed,
+        **more,
+        # Those of classifiers in it, too.
+        **{n: _shown(value) for n, value in estimator.get_params(deep=True).items() if n not in (*LEFT_OUT, "n_jobs")},
+    }
+    return Identity(settings, lambda: {name: checksum_of(array) for name, array in arrays.items()})
+
+
+# Whose fits such a method may contain, and their modules.
+LIBRARIES = {"scikit-learn": "sklearn", "lightgbm": "lightgbm", "xgboost": "xgboost"}
+
+
+def checksum_of(array: Any) -> str:
+    """The checksum of an array of numbers or of other values, sparse or not."""
+    if sparse.issparse(array):
+        rows = sparse.csr_array(array)
+        parts = {"data": rows.data, "columns": rows.indices, "starts": rows.indptr, "shape": np.array(rows.shape)}
+    else:
+        parts = {"": np.asarray(array)}
+    if all(part.dtype.kind in "biuf" for part in parts.values()):
+        return checksum({name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()})
+    return sha256(canonical([array.shape, [repr(item) for item in np.asarray(array).ravel().tolist()]]))
 
 
 def identity_of_body(estimator: "BasePUClassifier", task: "Task", job: Job) -> Identity:
@@ -87,6 +121,12 @@ def _shown(value: Any) -> Any:
     """A parameter as JSON. A function is told by its name."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and value != value:
+        return "NaN"  # which is equal to itself
+    if isinstance(value, Mapping):
+        return [[_shown(key), _shown(item)] for key, item in value.items()]
+    if isinstance(value, np.random.RandomState):
+        return [_shown(item) for item in value.get_state(legacy=True)]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple | range | np.ndarray):

@@ -14,9 +14,10 @@ from pulab._torch import Seeds, resolve_dtype, seeded
 from pulab._validation import check_number
 from pulab.augment import POLICIES, policy
 from pulab.errors import InputError, short
-from pulab.estimators._base import Stages, Task, check_augment, check_checkpoint
+from pulab.estimators._base import Stages, Task, check_augment
 from pulab.estimators._identity import identity_of_body
 from pulab.estimators._joint import JointObjective, JointPUClassifier
+from pulab.estimators._work import check_checkpoint
 from pulab.losses import LOSSES, bernoulli_entropy, bernoulli_kl, contrastive_risk, prior_kl
 from pulab.nets import outputs
 from pulab.training import (

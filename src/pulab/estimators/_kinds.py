@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +16,10 @@ from sklearn.utils.validation import _num_samples
 
 from pulab._validation import AnyArray, check_fitted, check_kinds, check_prior, draw_seed, one_error, plain
 from pulab.errors import InputError, PriorError, PulabError, PulabWarning, short, warn
-from pulab.estimators._classical import ElkanNotoClassifier, is_classifier_like
+from pulab.estimators._classical import ElkanNotoClassifier
 from pulab.estimators._contract import PUClassifier
+from pulab.estimators._table import is_classifier_like
+from pulab.estimators._work import check_checkpoint
 
 
 class PositiveKindsClassifier(PUClassifier):
@@ -44,6 +48,9 @@ class PositiveKindsClassifier(PUClassifier):
         they are words.
     random_state : int, RandomState or None
         If it is not None, every copy of the estimator gets a seed by it.
+    checkpoint : path or None
+        A folder for the checkpoints of the fits, one for each kind. A new one is removed when all kinds are fitted. In
+        one that was there the files stay. The estimator must have a ``checkpoint`` and a ``random_state``.
 
     Attributes
     ----------
@@ -78,6 +85,7 @@ class PositiveKindsClassifier(PUClassifier):
     unlabeled: Any = 0
     none: Any = None
     random_state: Any = None
+    checkpoint: str | PathLike[str] | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from positives of several kinds and unlabeled rows.
@@ -100,11 +108,12 @@ class PositiveKindsClassifier(PUClassifier):
         none = self._none(kinds)
         every_row = _parameter(estimator, "scenario", "case-control") == "single-sample"
         seed = None if self.random_state is None else draw_seed(self.random_state)
+        place = self._folder(estimator, X, kind_of, seed)
         fitted = []
         for i, kind in enumerate(kinds.tolist()):
             rows = np.arange(n) if every_row else np.flatnonzero((kind_of == i) | (kind_of < 0))
             model = clone(estimator)
-            settings = {"prior": None if priors is None else priors[i], "random_state": seed}
+            settings = {"prior": None if priors is None else priors[i], "random_state": seed, "checkpoint": place}
             names = {key: _name_of(model, key) for key, value in settings.items() if value is not None}
             model.set_params(**{name: settings[key] for key, name in names.items() if name})
             with _named(f"the kind {kind!r}: "):
@@ -120,6 +129,11 @@ class PositiveKindsClassifier(PUClassifier):
         for name in ("n_features_in_", "feature_names_in_", "row_shape_"):
             if hasattr(fitted[0], name):
                 setattr(self, name, getattr(fitted[0], name))
+        if place is not None:
+            from pulab.training.checkpoint import is_begun, remove_folder
+
+            if is_begun(place):
+                remove_folder(place)
         return self
 
     def kind_scores(self, X: Any) -> AnyArray:
@@ -169,6 +183,21 @@ class PositiveKindsClassifier(PUClassifier):
                 f"priors must add up to less than 1, since a row is of one kind at most, got {sum(shares):.3g}."
             )
         return shares
+
+    def _folder(self, estimator: Any, X: Any, kind_of: AnyArray, seed: int | None) -> Path | None:
+        """The folder for the checkpoints of the kinds."""
+        if self.checkpoint is None:
+            return None
+        if _name_of(estimator, "checkpoint") is None:
+            raise InputError(f"{type(_last(estimator)).__name__} takes no checkpoint. Leave checkpoint out.")
+        check_checkpoint(self.checkpoint, _parameter(estimator, "random_state", None) if seed is None else seed)
+        from pulab.estimators._identity import identity_of_fit
+        from pulab.training.checkpoint import begin_folder, is_begun
+
+        place = Path(self.checkpoint)
+        if is_begun(place) or not place.is_dir():
+            begin_folder(place, identity_of_fit(self, {"X": X, "y": kind_of}, seed))
+        return place
 
     def _none(self, kinds: AnyArray) -> Any:
         if self.none is not None:

@@ -20,7 +20,8 @@ from torch import nn
 from pulab._torch import Settings, resolve_device
 from pulab._validation import check_choice, check_number, draw_seed
 from pulab.errors import ClusterError, InputError, TrainingError, warn
-from pulab.estimators._base import BasePUClassifier, check_checkpoint, fit_tasks, owned
+from pulab.estimators._base import BasePUClassifier, fit_tasks, owned
+from pulab.estimators._work import check_checkpoint
 from pulab.training import Record, has_gradient_hooks
 
 LOAD = 2**30  # numbers in the rows of fits that are trained together; batched rows are on the device twice

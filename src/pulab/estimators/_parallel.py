@@ -34,7 +34,8 @@ def fit_parquet(
     classifier. Each holds an equal part of the unlabeled rows with their labels and predictions, and of the labelled
     rows. The steps are those of one process: each has the same batch, and a loss over the whole of it. So the result is
     that of ``estimator.fit``, up to rounding, for any number of processes. Random views (``augment``) and dropout draw
-    other numbers in each process, so with them only the distribution is the same. A module with BatchNorm is refused.
+    other numbers in each process, so with them only the distribution is the same. torch's BatchNorm takes the
+    statistics of the whole batch.
 
     A process reads its rows once, into a flat file, and takes each batch from there.
 

@@ -1,5 +1,6 @@
 """Extremely randomised trees that minimise the non-negative PU risk. All nodes of a depth are split at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from pulab.metrics import Array
 
 Index = NDArray[np.int64]
 Count = NDArray[np.integer[Any]]
+Tree = tuple[Any, ...]  # arrays with an item per node
+Keep = Callable[[Callable[[], Tree]], Tree]
 LEAF = -1
 WIDE = 64  # of more columns, features are drawn with replacement: a permutation per node would cost more
 
@@ -114,11 +117,11 @@ class Grower:
         of_population = rows if self._in_population else rows - labelled
         return np.asarray(self._weight_p * labelled), np.asarray(self._weight_u * of_population)
 
-    def forest(self, n_trees: int, rng: np.random.Generator) -> PUTrees:
-        """So many trees, one after the other."""
+    def forest(self, n_trees: int, rng: np.random.Generator, keep: Keep = lambda make: make()) -> PUTrees:
+        """So many trees, one after the other. ``keep`` makes each of them, or has it already."""
         trees, roots, n = [], [], 0
         for _ in range(n_trees):
-            tree = self._tree(rng)
+            tree = keep(lambda: self._tree(rng))
             moved = [np.where(children == LEAF, LEAF, children + n) for children in (tree[2], tree[3])]
             trees.append((tree[0], tree[1], *moved, *tree[4:]))
             roots.append(n)
@@ -135,7 +138,7 @@ class Grower:
             share,
         )
 
-    def _tree(self, rng: np.random.Generator) -> tuple[Any, ...]:
+    def _tree(self, rng: np.random.Generator) -> Tree:
         """Arrays of one tree. Its nodes are numbered by depth."""
         levels: list[tuple[Any, ...]] = []
         rows, starts, n_before, depth = np.arange(self._X.shape[1]), np.zeros(1, dtype=np.int64), 0, 0

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pulab.estimators._classical import Marks, TablePUClassifier, _copy_of, _out_of_fold, _weight_of
+from pulab.estimators._table import Marks, TablePUClassifier, copy_of, logits_out_of_fold, weight_of
+from pulab.estimators._work import Work
 from pulab.metrics import Array, prior_of_unlabeled
 
 
@@ -53,19 +54,19 @@ class RankPruningPUClassifier(TablePUClassifier):
 
     estimator: Any = field(default=None, kw_only=False)
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool) -> Array | None:
         def pruned(rows: Any) -> tuple[Any, int]:
-            return self._pruned(X[rows], positive[rows], rng)
+            return self._pruned(X[rows], positive[rows], work)
 
-        self.model_, self.n_pruned_ = pruned(np.arange(len(positive)))
+        self.model_, self.n_pruned_ = work(lambda: pruned(np.arange(len(positive))))
         if not held_out:
             return None
-        return _out_of_fold(lambda rows: pruned(rows)[0], X, positive, rng)
+        return logits_out_of_fold(lambda rows: pruned(rows)[0], X, positive, work)
 
-    def _pruned(self, X: Any, positive: Marks, rng: np.random.Generator) -> tuple[Any, int]:
+    def _pruned(self, X: Any, positive: Marks, work: Work) -> tuple[Any, int]:
         """The second classifier, and the number of rows that it did not see."""
         marks, unlabeled = positive.astype(int), np.flatnonzero(~positive)
-        first = _out_of_fold(lambda rows: _copy_of(self.estimator).fit(X[rows], marks[rows]), X, positive, rng)
+        first = logits_out_of_fold(lambda rows: copy_of(self.estimator).fit(X[rows], marks[rows]), X, positive, work)
         n_p, n_u = int(positive.sum()), len(unlabeled)
         share = prior_of_unlabeled(self.prior_, n_p, n_u, self.scenario)
         n_pruned = min(round(share * n_u), n_u - 1)
@@ -74,5 +75,5 @@ class RankPruningPUClassifier(TablePUClassifier):
         # All positives: in a single sample the labelled ones and those of U, else those of U alone.
         positives = n_pruned + (n_p if self.scenario == "single-sample" else 0)
         weight = np.where(positive[rows], max(positives, 1) / n_p, 1.0)
-        model = _copy_of(self.estimator)
-        return model.fit(X[rows], marks[rows], **{_weight_of(model): weight}), n_pruned
+        model = copy_of(self.estimator)
+        return model.fit(X[rows], marks[rows], **{weight_of(model): weight}), n_pruned

@@ -1,5 +1,6 @@
 """Labels that are not given at random: their chances are learned beside the classifier, or known."""
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,8 @@ from pulab._scaling import Scaler
 from pulab._validation import check_choice, check_fitted, check_labels, check_number, plain
 from pulab.calibration import PUCalibrator
 from pulab.errors import InputError, short
-from pulab.estimators._classical import Marks, TablePUClassifier, out_of_fold, rows_of
+from pulab.estimators._table import Marks, TablePUClassifier, out_of_fold, rows_of
+from pulab.estimators._work import Work
 from pulab.metrics import Array
 
 LEAST = 0.01  # a row weighs at most a hundred times as much as one whose propensity is the highest
@@ -131,9 +133,7 @@ class SAREMPUClassifier(TablePUClassifier):
     def _score(self, X: Any) -> Array:
         return np.asarray(self.scaler_(X, np.float64) @ self.coef_ + self.intercept_)
 
-    def _learn(
-        self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool, weight: Array | None = None
-    ) -> Array | None:
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool, weight: Array | None = None) -> Array | None:
         check_choice("form", self.form, ("unbiased", "ranking"))
         check_number("C", self.C, low=0, ends="(]")
         check_number("max_rounds", self.max_rounds, low=1, whole=True)
@@ -141,9 +141,10 @@ class SAREMPUClassifier(TablePUClassifier):
 
         def learned(rows: Any) -> tuple[Any, ...]:
             scaler = Scaler.fit(X, rows)
-            return scaler, *self._learned(scaler(X[rows], np.float64), positive[rows], columns, rows_of(weight, rows))
+            Z = scaler(X[rows], np.float64)
+            return scaler, *self._learned(Z, positive[rows], columns, rows_of(weight, rows), work)
 
-        self.scaler_, model, chance, self.n_rounds_ = learned(np.arange(len(positive)))
+        self.scaler_, model, chance, self.n_rounds_ = work(lambda: learned(np.arange(len(positive))))
         self.coef_, self.intercept_ = model[:-1], float(model[-1])
         self.propensity_coef_ = None if chance is None else chance[:-1]
         self.propensity_intercept_ = None if chance is None else float(chance[-1])
@@ -154,15 +155,15 @@ class SAREMPUClassifier(TablePUClassifier):
             scaler, model, *_ = learned(train)
             return np.asarray(scaler(X[test], np.float64) @ model[:-1] + model[-1])
 
-        return out_of_fold(scores, positive, rng)
+        return out_of_fold(scores, positive, work)
 
     def _learned(
-        self, Z: Any, positive: Marks, columns: NDArray[np.int64], weight: Array | None
+        self, Z: Any, positive: Marks, columns: NDArray[np.int64], weight: Array | None, work: Work
     ) -> tuple[Array, Array | None, int]:
         """The model of the class, that of the propensity if it is estimated, and the number of rounds."""
         chance, rounds = None, 0
         if weight is None:
-            chance, rounds = self._propensity_model(Z, positive, columns)
+            chance, rounds = self._propensity_model(Z, positive, columns, work)
             weight = 1 / _odds_of(_shares(Z[:, columns], chance), self.scenario)
         if self.form == "ranking":
             of_labelled = np.where(positive, weight, 0.0) * positive.sum() / weight[positive].sum()
@@ -173,7 +174,7 @@ class SAREMPUClassifier(TablePUClassifier):
         of_positives *= self.prior_ * in_population.sum() / of_positives.sum()
         return _logistic(Z, in_population, of_positives, self.C), chance, rounds
 
-    def _propensity_model(self, Z: Any, positive: Marks, columns: NDArray[np.int64]) -> tuple[Array, int]:
+    def _propensity_model(self, Z: Any, positive: Marks, columns: NDArray[np.int64], work: Work) -> tuple[Array, int]:
         """Expectation maximisation. Labelled rows are positive; w is the chance of each unlabeled row to be."""
         s = positive.astype(np.float64)
         if not len(columns):
@@ -182,16 +183,20 @@ class SAREMPUClassifier(TablePUClassifier):
         named = np.isin(np.arange(Z.shape[1]), columns)
         of_class, of_chance = Z[:, np.flatnonzero(~named)] if self.separate else Z, Z[:, columns]
         balance = np.where(positive, 1 - s.mean(), s.mean())
-        f_model = _logistic(of_class, balance, balance * s, self.C)
+        f_model = work(lambda: _logistic(of_class, balance, balance * s, self.C))
         f = _shares(of_class, f_model)
         w = np.where(positive, 1.0, f)
-        e_model = _logistic(of_chance, w, s, self.C)
+        e_model = work(lambda: _logistic(of_chance, w, s, self.C))
         e = _shares(of_chance, e_model)
+
+        def both(w: Array, e_model: Array, f_model: Array) -> tuple[Array, Array]:
+            e_model = _logistic(of_chance, w, s, self.C, e_model)
+            return e_model, _logistic(of_class, np.ones(len(w)), w, self.C, f_model)
+
         rounds, change = 0, np.inf
         while rounds < self.max_rounds and change >= TOLERANCE:
             w = np.where(positive, 1.0, f * (1 - e) / np.maximum(1 - f * e, 1e-12))
-            e_model = _logistic(of_chance, w, s, self.C, e_model)
-            f_model = _logistic(of_class, np.ones(len(w)), w, self.C, f_model)
+            e_model, f_model = work(partial(both, w, e_model, f_model))
             before, e, f = e, _shares(of_chance, e_model), _shares(of_class, f_model)
             rounds, change = rounds + 1, np.abs(e - before).mean()
         return e_model, rounds

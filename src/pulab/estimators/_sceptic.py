@@ -12,7 +12,8 @@ from sklearn.svm import OneClassSVM
 
 from pulab._scaling import CutScaler, Scaler
 from pulab._validation import check_number
-from pulab.estimators._classical import Marks, TablePUClassifier, WeightedPUClassifier, out_of_fold, rows_of
+from pulab.estimators._table import Marks, TablePUClassifier, WeightedPUClassifier, out_of_fold, rows_of
+from pulab.estimators._work import Work
 from pulab.metrics import Array
 from pulab.model_selection import logits_of
 
@@ -51,19 +52,17 @@ class LogisticPUClassifier(WeightedPUClassifier):
 
     C: float = 1.0
 
-    def _learn(
-        self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool, weight: Array | None = None
-    ) -> Array | None:
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool, weight: Array | None = None) -> Array | None:
         check_number("C", self.C, low=0, ends="(]")
 
         def fitted(rows: Any) -> Any:
             model = make_pipeline(CutScaler(), LogisticRegression(C=self.C, max_iter=1000))
             return model.fit(X[rows], positive[rows], logisticregression__sample_weight=rows_of(weight, rows))
 
-        self.model_ = fitted(np.arange(len(positive)))
+        self.model_ = work(lambda: fitted(np.arange(len(positive))))
         if not held_out:
             return None
-        return out_of_fold(lambda train, test: logits_of(fitted(train), X[test]), positive, rng)
+        return out_of_fold(lambda train, test: logits_of(fitted(train), X[test]), positive, work)
 
 
 class OneClassPUClassifier(TablePUClassifier):
@@ -73,9 +72,9 @@ class OneClassPUClassifier(TablePUClassifier):
     def _detector(self, n_labelled: int, seed: int) -> Any:
         """An unfitted outlier detector of scikit-learn."""
 
-    def _learn(self, X: Any, positive: Marks, rng: np.random.Generator, held_out: bool) -> Array | None:
-        X, seed = _dense(X), int(rng.integers(2**31))
-        self.scaler_, self.model_ = self._fitted(X, positive, seed)
+    def _learn(self, X: Any, positive: Marks, work: Work, held_out: bool) -> Array | None:
+        X, seed = _dense(X), int(work.rng.integers(2**31))
+        self.scaler_, self.model_ = work(lambda: self._fitted(X, positive, seed))
         if not held_out:
             return None
 
@@ -83,7 +82,7 @@ class OneClassPUClassifier(TablePUClassifier):
             scaler, model = self._fitted(X[train], positive[train], seed)
             return self._scores(scaler, model, X[test])
 
-        return out_of_fold(scores, positive, rng)
+        return out_of_fold(scores, positive, work)
 
     def _fitted(self, X: Any, positive: Marks, seed: int) -> tuple[Scaler, Any]:
         scaler, rows = Scaler.fit(X, np.arange(len(X))), np.flatnonzero(positive)

@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 
 from pulab import __version__
 from pulab._files import BINARY, NO_FOLLOW, NO_WAIT, WRITING, folder_beside, move_folder
-from pulab.errors import InputError, ModelFileError, in_one_line
-from pulab.persistence._content import Content, ModuleNeeded
 from pulab._packing._json import read_json
 from pulab._packing._parts import Part, read_arrays, read_skops
+from pulab.errors import InputError, ModelFileError, in_one_line
+from pulab.persistence._content import Content, ModuleNeeded
 
 FORMAT = 3
 DOCUMENT, ARRAYS = "model.json", "arrays.safetensors"

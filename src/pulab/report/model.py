@@ -14,6 +14,7 @@ from pulab.summary import Column, Curve, Distributions, Feature, Interval, Metri
 FIRST = 100  # the headline is about the first 100 candidates
 MOST_POINTS = 300  # of a training curve, because a screen shows no more
 MOST_FEATURES = 15  # visible at once; the rest unfolds
+MOST_COLUMNS = 200  # of the table; model.json has all of a wider one
 
 
 def model_page(summary: Summary) -> str:
@@ -35,6 +36,7 @@ def model_page(summary: Summary) -> str:
         features=_features(summary["features"]),
         shown=list(dict.fromkeys(name for row in summary["candidates"] for name in row["values"])),
         kinds=_kinds(summary["table"]["columns"]),
+        columns=_columns(summary),
         most=MOST_FEATURES,
     )
     # A file name or a column of pandas may hold half a character, which UTF-8 cannot encode.
@@ -71,6 +73,15 @@ def _kinds(columns: list[Column]) -> str:
     many = {"number": "numbers", "category": "categories", "date": "dates", "text": "texts"}
     kinds = Counter(column["kind"] for column in columns)
     return ", ".join(f"{n} {many.get(kind, kind) if n > 1 else kind}" for kind, n in kinds.items())
+
+
+def _columns(s: Summary) -> list[Column]:
+    """The table's columns in their order; of a wide table those that matter most, and then the first others."""
+    columns = s["table"]["columns"]
+    if len(columns) <= MOST_COLUMNS:
+        return columns
+    rank = {feature["name"]: at for at, feature in enumerate(s["features"])}
+    return sorted(columns, key=lambda column: rank.get(column["name"], len(rank)))[:MOST_COLUMNS]
 
 
 def _tick(share: float) -> str:

@@ -29,6 +29,7 @@ HEADERS = {
 }
 LONGEST = 10_000  # bytes of a request
 REASON = re.compile(r"reason_\d")
+SHOWN = 200  # values of a row: those of the columns that matter most
 
 
 class ReviewServer(ThreadingHTTPServer):
@@ -91,11 +92,12 @@ class ReviewServer(ThreadingHTTPServer):
         rank = {item["name"]: at for at, item in enumerate(self.summary["features"])}
         reasons = [shown(value) for column, value in values.items() if REASON.fullmatch(column) and value is not None]
         columns = sorted((c for c in values if not REASON.fullmatch(c)), key=lambda c: rank.get(c, len(rank)))
+        more = [] if len(columns) <= SHOWN else [["…", f"{len(columns) - SHOWN:,} more columns"]]
         return {
             "number": place + 1,
             "name": name,
             "reasons": reasons,
-            "columns": [[column.removesuffix(" (in the table)"), shown(values[column])] for column in columns],
+            "columns": [[c.removesuffix(" (in the table)"), shown(values[c])] for c in columns[:SHOWN]] + more,
         }
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pulab.errors import PulabWarning
 from pulab.estimators._boosting import backends
-from pulab.estimators._classical import TablePUClassifier
+from pulab.estimators._table import TablePUClassifier
 from pulab.methods import METHODS
 from pulab.metrics import Array
 from pulab.model_selection import PUStratifiedKFold
@@ -87,7 +87,7 @@ class CrossFit:
     ``strata`` is the stratum of each row, if labelling depends on columns.
     ``answers`` are those of a person: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none.
     ``weights`` say how much is learned from each row.
-    ``checkpoints`` is a folder in which networks are kept while they are trained.
+    ``checkpoints`` is a folder in which the fits are kept.
     """
 
     def __init__(
@@ -150,13 +150,17 @@ class CrossFit:
 
     def fit(self, method: str, rows: Index) -> Any:
         """The classifier of a method, fitted to these rows. A method for tables is not calibrated yet."""
-        settings: dict[str, Any] = {"scenario": self.scenario, "random_state": self.seed}
+        settings: dict[str, Any] = {
+            "scenario": self.scenario,
+            "random_state": self.seed,
+            "checkpoint": self.checkpoints,
+        }
         if METHODS[method].ranks_without_prior:
             settings["prior"] = (1 + self.labelled.mean()) / 2  # any prior that is possible
         elif METHODS[method].needs_prior:
             settings["prior"] = self.training_prior
         if METHODS[method].is_network:
-            settings |= {"checkpoint": self.checkpoints, "calibration": False}  # held-out scores of all rows do it
+            settings["calibration"] = False  # held-out scores of all rows do it
         classifier = METHODS[method].load()(**settings)
         X, positive = self.X.of(method)[rows], (self.labelled | (self.answers > 0))[rows].astype(int)
         learn = classifier.fit_ranking if isinstance(classifier, TablePUClassifier) else classifier.fit
@@ -177,7 +181,8 @@ class CrossFit:
         given = self.given_weights
         if not self.answers.any():
             return given
-        alone = CrossFit(self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step, weights=given)
+        about = (self.X, self.labelled, self.given, self.scenario, self.seed, self.on_step)
+        alone = CrossFit(*about, weights=given, checkpoints=self.checkpoints)
         prior = alone.prior_of(AUTO[0])
         n_labelled, n_found = int(self.labelled.sum()), int((self.answers > 0).sum())
         hidden = max(Population.of(self.labelled, self.scenario).hidden(middle(prior)), n_found)

@@ -94,11 +94,11 @@ def _learn_column(values: pl.Series, kind: str) -> ColumnProfile:
         "median": None,
     }
     if kind in ("text", "boolean"):
-        counts = values.drop_nulls().cast(pl.String).value_counts(sort=True, name="n")
+        counts = values.drop_nulls().cast(pl.String).alias("value").value_counts(sort=True, name="n")
         complete = counts.height <= WORDS
         frequent = counts.head(WORDS if complete else FREQUENT)
         if complete or int(frequent["n"].sum()) > len(values) / 2:
-            profile |= {"kind": "words", "words": frequent[values.name].to_list(), "complete": complete}
+            profile |= {"kind": "words", "words": frequent["value"].to_list(), "complete": complete}
         else:
             profile["kind"] = "length"
     if profile["kind"] != "words":

@@ -1,4 +1,4 @@
-"""The evaluation of a model by held-out scores: figures with intervals, curves, importances, warnings."""
+"""The evaluation of a model by held-out scores: figures with intervals, curves, warnings."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,8 +20,6 @@ from pulab.tables._strata import BIAS, Box, Counted, Triple, known_share
 
 Marks = NDArray[np.bool_]
 Answers = NDArray[np.int8]  # by row: 1 for a confirmed positive, -1 for a confirmed negative, 0 for none
-# The held-out rows of a fold, which of them are labelled, and the scores by the fold's model.
-Part = tuple[Any, Marks, Callable[[Any], Array]]
 
 
 class Population(NamedTuple):
@@ -331,28 +329,6 @@ def _share_found(positive: Array, ranked: Array, k: int) -> float:
     return float((positive > last).mean() + (positive == last).mean() * (k - above) / tied)
 
 
-def importances(parts: Sequence[Part], groups: dict[str, list[int]], rng: np.random.Generator) -> list[Feature]:
-    """How much the held-out AUC of labelled against unlabeled rows falls when a column is shuffled; mean over folds."""
-    falls: dict[str, list[float]] = {name: [] for name in groups}
-    for X, labelled, scores_of in parts:
-        rows = np.concatenate([_some(np.flatnonzero(some), 2000, rng) for some in (labelled, ~labelled)])
-        marks = labelled[rows]
-        whole = _auc(scores_of(X[rows]), marks)
-        for name, columns in groups.items():
-            shuffled = X[rows]
-            shuffled[:, columns] = shuffled[rng.permutation(len(rows))][:, columns]
-            falls[name].append(whole - _auc(scores_of(shuffled), marks))
-    items: list[Feature] = [
-        {"name": name, "importance": float(np.mean(values)), "std": float(np.std(values))}
-        for name, values in falls.items()
-    ]
-    return sorted(items, key=lambda item: -item["importance"])
-
-
-def _auc(score: Array, marks: Marks) -> float:
-    return separation(score[marks], score[~marks])
-
-
 def oddities(
     labelled: Marks,
     score: Array,
@@ -391,10 +367,6 @@ def oddities(
             f"{giveaway}"
         )
     return messages
-
-
-def _some(rows: NDArray[np.intp], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    return np.sort(rng.choice(rows, n, replace=False)) if len(rows) > n else rows
 
 
 def stability(scores: Sequence[Array], top: NDArray[np.intp], k: int) -> Array:

@@ -16,6 +16,10 @@ from pulab.tables._columns import Column
 
 Single = NDArray[np.float32]
 PLAIN = ("number", "boolean", "time")  # kinds that are numbers already
+# skrub's defaults: a column with so many different words is embedded in so many numbers.
+MANY_WORDS, EMBEDDED = 40, 30
+ENCODER = 0.7e6  # bytes that skrub keeps for a column of 300 words, measured
+COPIES = 3  # of all numbers, at least: as they are, without gaps, and those of a fold
 
 
 def import_skrub() -> Any:
@@ -49,6 +53,7 @@ class Features:
 
         features = cls(columns, None, None)
         rest = features._rest(frame)
+        _check_memory(frame, columns)
         if rest.width:
             skrub = import_skrub()
             encoder = skrub.StringEncoder(random_state=seed)
@@ -75,14 +80,18 @@ class Features:
         """The numbers without missing values."""
         return np.asarray(self.imputer.transform(numbers), dtype=np.float32)
 
-    def groups(self) -> dict[str, list[int]]:
-        """For each column, the indices of its numbers."""
+    def groups(self, width: int | None = None) -> dict[str, list[int]]:
+        """For each column, the indices of its numbers; of a width with marks of filled numbers, also of its marks."""
         plain = self._plain()
         indices = {name: [i] for i, name in enumerate(plain)}
         if self.vectorizer is not None:
             index = {name: len(plain) + i for i, name in enumerate(self.vectorizer.get_feature_names_out())}
             for name, outputs in self.vectorizer.input_to_outputs_.items():
                 indices[name] = [index[output] for output in outputs if output in index]
+        if width not in (None, self.imputer.n_features_in_):
+            marked = enumerate(self.imputer.indicator_.features_, start=self.imputer.n_features_in_)
+            mark = {int(index): at for at, index in marked}
+            indices = {name: own + [mark[i] for i in own if i in mark] for name, own in indices.items()}
         return {name: own for name, own in indices.items() if own}
 
     def kinds(self) -> dict[str, str]:
@@ -100,6 +109,29 @@ class Features:
         """The columns for skrub. Text is passed as categories, in which skrub does not look for dates and numbers."""
         rest = frame.select(column.name for column in self.columns if column.kind not in PLAIN)
         return rest.with_columns(pl.col(pl.String).cast(pl.Categorical))
+
+
+def _check_memory(frame: pl.DataFrame, columns: Sequence[Column]) -> None:
+    """Refuse a table whose numbers cannot fit into the machine: the system would end the process without a word."""
+    texts = [values for values, column in zip(frame, columns, strict=True) if column.kind == "text"]
+    n_words = sum(values.n_unique() >= MANY_WORDS for values in texts)
+    n_numbers = len(columns) + (EMBEDDED - 1) * n_words
+    needed, have = COPIES * 4 * frame.height * n_numbers + ENCODER * n_words, _memory()
+    if needed > have:
+        words = f", {n_words:,} of them with many different words," if n_words else ""
+        raise InputError(
+            f"{len(columns):,} columns{words} become {n_numbers:,} numbers in each of {frame.height:,} rows. They need "
+            f"{needed / 2**30:.3g} GiB at least, but this machine has {have / 2**30:.3g} GiB. Leave columns out "
+            "(--drop), or fit to fewer rows."
+        )
+
+
+def _memory() -> float:
+    """The bytes of the machine's memory; no limit where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return float("inf")
 
 
 def _array(frame: pl.DataFrame) -> Single:

@@ -22,6 +22,7 @@ from pulab.tables._decide import Probabilities, Rule
 from pulab.tables._drift import learn_profile
 from pulab.tables._evaluate import Population
 from pulab.tables._features import Single
+from pulab.tables._importances import leading, parts_of
 from pulab.tables._model import TableModel
 from pulab.tables._prepare import Request, TableData, learn_features, prepare
 from pulab.tables._review import draw_rows
@@ -130,9 +131,9 @@ def fit_table(
         one half, and no row is called if the prior is not known.
     random_state : int
     checkpoint : path, optional
-        A folder to keep the networks in while they are trained, for methods that are networks. A fit that was killed
-        is run again with the same arguments; it goes on from there and gives the same model. Other methods are fitted
-        again. A folder of another fit is refused. The folder stays when the fit is done: delete it then.
+        A folder to keep the fits in, of all methods. A fit that was killed is run again with the same arguments; it
+        goes on from there and gives the same model. What takes less than a second is fitted again. A folder of another
+        fit is refused. The folder stays when the fit is done: delete it then.
     on_step : function, optional
         Called with the current step as text, the number of fits done, and their total.
 
@@ -183,12 +184,6 @@ def fit_table(
         check_choice(f"method, to learn {why},", key, ("auto", *able))
     _check_counts(data)
     kept = None if checkpoint is None else Path(checkpoint)
-    if kept is not None and not any(METHODS[key].is_network for key in methods if key in METHODS):
-        networks = ", ".join(key for key in USABLE if METHODS[key].is_network)
-        raise InputError(
-            f"a checkpoint is for methods that are networks ({networks}), got {', '.join(methods)}. Leave it out: "
-            "the other methods are fitted in one go."
-        )
     on_step(f"{data.counts}; turning columns into numbers", 0, 0)
     with threads_for(data.frame.height * data.frame.width):
         features, numbers = learn_features(data, random_state)
@@ -224,11 +219,13 @@ def fit_table(
         strata = data.strata, held_out.strata
         probabilities = Probabilities.learn(held_out.scores, data.labelled, share, scenario, *strata)
         knowledge = Knowledge(share, getattr(classifier, "prior_", share.prior), probabilities, decision)
-        summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier)
+        groups = features.groups(X.of(choice.method).shape[1])
+        columns = leading(parts_of(X, choice.method, held_out, data.labelled), groups, random_state)
+        summary, candidates = summarise(request, data, X, knowledge, choice, held_out, classifier, columns)
         population = np.flatnonzero(~data.labelled | (scenario == "single-sample"))
         likely = probabilities.of(held_out.scores, decision, of_row)["probability_high"][population]
         profile = learn_profile(data.conformed[population], data.columns, likely)
-        drawn = draw_rows(data, X, held_out, share.interval[1], random_state)
+        drawn = draw_rows(data, X, held_out, share.interval[1], random_state, columns)
     scores = pl.DataFrame({"labelled": data.labelled, "score": held_out.scores, "answer": data.answers})
     if of_row is not None:
         scores = scores.with_columns(stratum=of_row)

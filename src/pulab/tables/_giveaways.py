@@ -34,6 +34,7 @@ FEWEST = 12  # labelled rows with a value: with fewer, no test can be sure
 INTERVALS = 8  # parts of the labelled numbers, of which all adjacent ones are joined in turn
 WORDS_AT_ONCE = 50_000  # rows whose texts are taken apart together
 MOST_WORDS = 300  # words of the labelled texts
+SHOWN = 20  # columns with a warning of their own
 
 
 class Evidence(NamedTuple):
@@ -69,13 +70,17 @@ def giveaways(frame: pl.DataFrame, columns: Sequence[Column], labelled: Marks) -
 def warnings_of(found: Sequence[Evidence], labelled: Marks) -> list[str]:
     """A warning for each, which names the column and says what to do."""
     n_p, n_u = int(labelled.sum()), int((~labelled).sum())
-    return [
+    warnings = [
         f"Column {item.column!r} probably gives the label away: {item.labelled:,} of {n_p:,} labelled rows "
         f"{item.what}, but {item.unlabeled or 'none'} of {n_u:,} unlabeled rows. Either hardly any unlabeled row is "
         "positive, or the column is written when a row is labelled. In that case the model finds nothing, and its "
         f"figures are wrong: leave the column out (--drop {_quoted(item.column)})."
-        for item in found
+        for item in found[:SHOWN]
     ]
+    if more := [item.column for item in found[SHOWN:]]:
+        named = ", ".join(map(repr, more[:SHOWN])) + (", …" if len(more) > SHOWN else "")
+        warnings.append(f"{len(more):,} more columns probably give the label away, with weaker evidence: {named}.")
+    return warnings
 
 
 def _quoted(name: str) -> str:
@@ -98,9 +103,9 @@ def _sets(values: pl.Series, kind: str, labelled: Marks) -> Iterator[Evidence]:
 
 def _values(name: str, positive: pl.Series, unlabeled: pl.Series) -> Iterator[Evidence]:
     """Values that many labelled rows share."""
-    counts = positive.value_counts(name="n").filter(pl.col("n") >= FEWEST)
-    others = unlabeled.value_counts(name="others")
-    for value, n, other in counts.join(others, on=name, how="left").select(name, "n", "others").iter_rows():
+    counts = positive.alias("value").value_counts(name="n").filter(pl.col("n") >= FEWEST)
+    others = unlabeled.alias("value").value_counts(name="others")  # a column of the table may be called n, too
+    for value, n, other in counts.join(others, on="value", how="left").select("value", "n", "others").iter_rows():
         yield Evidence(name, f"have {_shown(value)}", n, other or 0)
 
 

@@ -47,7 +47,7 @@ def read_labels(values: pl.Series, positive: Any = None, negative: Any = None) -
         raise InputError(f"column {values.name!r} holds {values.dtype}, not labels. Mark known positives with 1.")
     if negative is not None:
         return _with_negatives(values, positive, str(negative))
-    counts = dict(_text(values).drop_nulls().value_counts(sort=True).iter_rows())
+    counts = dict(_text(values).alias("value").drop_nulls().value_counts(sort=True).iter_rows())
     if positive is None:
         mark = _plain_mark(values.name, counts, len(values))
     else:
@@ -75,7 +75,7 @@ def _with_negatives(values: pl.Series, positive: Any, negative: str) -> tuple[La
         raise InputError(f"positive and negative must be two values, got {negative!r} for both.")
     refuted = (_text(values) == mark).fill_null(False)
     if not refuted.any():
-        counts = dict(_text(values).drop_nulls().value_counts(sort=True).iter_rows())
+        counts = dict(_text(values).alias("value").drop_nulls().value_counts(sort=True).iter_rows())
         raise InputError(
             f"no row of column {values.name!r} is {negative!r}; it holds {_shown(counts, len(values))}. "
             "Name one of these by negative (--negative)."

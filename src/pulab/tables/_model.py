@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from pulab._validation import check_number
 from pulab.errors import InputError, ModelFileError
-from pulab.estimators._classical import TablePUClassifier
+from pulab.estimators._table import TablePUClassifier
 from pulab.model_selection import logits_of
 from pulab.persistence import Content, damage_is_told, read_folder, read_regular, write_folder
 from pulab.review.design import Draw

@@ -2,6 +2,7 @@
 
 import fnmatch
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,18 +22,46 @@ class File(NamedTuple):
     changed: int
 
 
+# What pyarrow says when a store refuses, and what then helps.
+REMEDIES = {
+    "NETWORK_CONNECTION": "Check the network, and AWS_ENDPOINT_URL.",
+    "NO_SUCH_BUCKET|resolving region": "Check the name of the bucket, and AWS_ENDPOINT_URL.",
+    "ACCESS_DENIED|ACCESS_KEY|SIGNATURE|TOKEN|HTTP status 40[13]": "Check the credentials (AWS_ACCESS_KEY_ID, "
+    "AWS_SECRET_ACCESS_KEY or ~/.aws) of this machine and of the cluster's, and their rights.",
+}
+
+
 def system_of(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it."""
+    """The file system of an address, and the path in it. All behind the bucket is the path as it is: ``%`` is ``%``."""
     from pyarrow import fs
 
+    begin, bucket, inside = re.fullmatch(r"(\w+:/+)([^/]*)(.*)", address, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+    if begin == "file:///":  # no bucket
+        bucket, inside = "", f"/{bucket}{inside}"
+    _refuse_options(address)
     try:
-        system, path = fs.FileSystem.from_uri(address)
+        system, path = fs.FileSystem.from_uri(f"{begin}{bucket}")
     except (pa.ArrowException, ValueError, OSError) as error:
         raise InputError(
-            f"{address} is an address that cannot be used: {in_one_line(error)}. Known are s3://, gs://, abfs://, "
-            "hdfs:// and file://."
+            f"{address} is an address that cannot be used: {_told(error)} Known are s3://, gs://, abfs://, hdfs:// and "
+            "file://."
         ) from error
-    return system, path
+    return system, path.rstrip("/") + inside
+
+
+def _refuse_options(address: str) -> None:
+    """The environment has them: addresses are kept in files and messages, and a ``?`` is part of a pattern."""
+    if re.match(r"s3://[^/]*@", address):
+        raise InputError("an address must have no credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
+    if option := re.search(r"[?&](region|scheme|endpoint_override)=", address):
+        raise InputError(f"an address must have no options, got {option[1]}. Set AWS_ENDPOINT_URL.")
+
+
+def _told(error: Exception) -> str:
+    """What a store answered, without what we say ourselves, and what helps."""
+    answer = re.sub(r"^When .*?: (?=AWS Error)| \(Request ID: [^)]*\)", "", str(error))
+    helps = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, str(error))]
+    return " ".join([f"{in_one_line(OSError(answer))}.", *helps[:1]])
 
 
 def open_file(path: str) -> Any:
@@ -40,7 +69,12 @@ def open_file(path: str) -> Any:
     if not is_address(path):
         return path
     system, inside = system_of(path)
-    return system.open_input_file(inside)
+    try:
+        return system.open_input_file(inside)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be opened: {_told(error)}") from error
 
 
 def files_of(table: str) -> tuple[list[File], str]:
@@ -58,6 +92,7 @@ def files_of(table: str) -> tuple[list[File], str]:
 def _at_address(table: str) -> tuple[list[File], str]:
     from pyarrow import fs
 
+    _refuse_options(table)
     pattern = re.search(r"[*?[]", table)
     folder = table if pattern is None else table[: pattern.start()].rpartition("/")[0]
     system, root = system_of(folder)
@@ -65,20 +100,32 @@ def _at_address(table: str) -> tuple[list[File], str]:
         info = system.get_file_info(root)
         found = [info] if info.is_file else system.get_file_info(fs.FileSelector(root, recursive=True))
     except (pa.ArrowException, OSError) as error:
-        raise DataNotFoundError(f"{table} cannot be listed: {in_one_line(error)}.") from error
+        raise DataNotFoundError(f"{table} cannot be listed: {_told(error)}") from error
     head = folder.rstrip("/")
     files = []
     for one in (one for one in found if one.is_file):
         inside = one.path.removeprefix(root).strip("/")
         address = f"{head}/{inside}" if inside else head
         hidden = any(part.startswith((".", "_")) for part in inside.split("/"))
-        wanted = fnmatch.fnmatch(address, table) if pattern else not inside or one.path.lower().endswith(ENDINGS)
+        if pattern:
+            wanted = _matches(inside.split("/"), table.removeprefix(head).strip("/").split("/"))
+        else:
+            wanted = not inside or one.path.lower().endswith(ENDINGS)
         if wanted and not hidden:
             files.append(File(address, one.size, one.mtime_ns or 0))
     if not files:
         raise DataNotFoundError(f"there are no Parquet files at {table}.")
     one_file = len(files) == 1 and files[0].path == head
     return sorted(files, key=lambda file: _natural(Path(file.path))), "" if one_file else head
+
+
+def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
+    """As in a pattern of this machine: ``*`` stays within a folder, ``**`` are any folders."""
+    if not path or not pattern:
+        return not path and list(pattern) in ([], ["**"])
+    if pattern[0] == "**":
+        return _matches(path, pattern[1:]) or _matches(path[1:], pattern)
+    return fnmatch.fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
 
 
 @dataclass(frozen=True)
@@ -103,7 +150,10 @@ class Place:
                 raise InputError(f"scores of a cluster go to a folder, got the file {folder}.")
             return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
         system, root = system_of(self.path)
-        return {one.base_name for one in system.get_file_info(fs.FileSelector(root, allow_not_found=True))}
+        try:
+            return {one.base_name for one in system.get_file_info(fs.FileSelector(root, allow_not_found=True))}
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be listed: {_told(error)}") from error
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None if there is no such file."""
@@ -115,6 +165,8 @@ class Place:
                 return bytes(file.read())
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise InputError(f"{self.path}/{name} cannot be read: {_told(error)}") from error
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, all or nothing."""
@@ -127,7 +179,7 @@ class Place:
             with system.open_output_stream(f"{root}/{name}") as stream:  # an object appears when it is closed
                 stream.write(content)
         except OSError as error:
-            raise InputError(f"{self.path} must be a folder that can be written to: {in_one_line(error)}.") from error
+            raise InputError(f"{self.path} must be a folder that can be written to: {_told(error)}") from error
 
     def make(self) -> None:
         """Make the folder, if it is not there."""

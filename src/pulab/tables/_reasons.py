@@ -6,10 +6,11 @@ the score. These are log-odds, except for methods that count votes. How it is co
 - Trees of LightGBM and XGBoost: TreeSHAP. The effects and a constant add up to the score.
 - Linear models: coefficient × (value − mean over the population). They and a constant add up to the score, too.
 - Other models: occlusion. The effect is how much the score falls, on average, if the column's values are replaced by
-  those of a few random rows. Such effects need not add up.
+  those of a few random rows. Such effects need not add up. In a wide table only some columns are tried, because each
+  takes predictions; the others get no effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -19,11 +20,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from pulab._scaling import CutScaler
-from pulab.estimators._classical import TablePUClassifier
+from pulab.estimators._table import TablePUClassifier
 from pulab.metrics import Array
-from pulab.model_selection import logits_of
 from pulab.tables._features import Features, Single
-from pulab.tables._model import REASONS, takes_gaps
+from pulab.tables._importances import replaced
+from pulab.tables._model import REASONS, raw_scores, takes_gaps
 
 Index = NDArray[np.intp]
 BACKGROUND = 16  # rows whose values replace those of a column; fewer for many rows
@@ -49,7 +50,12 @@ class Reason(TypedDict):
 
 
 def contributions(
-    classifier: Any, features: Features, numbers: Single, background: Single, random_state: int = 0
+    classifier: Any,
+    features: Features,
+    numbers: Single,
+    background: Single,
+    tried: Sequence[str] | None = None,
+    random_state: int = 0,
 ) -> Array:
     """The effect of each column on each row's score, as an array of shape (rows, columns of ``features.groups()``).
 
@@ -61,19 +67,28 @@ def contributions(
         The rows as numbers, with NaN for missing values.
     background : array of shape (rows, numbers)
         Rows of the population to compare with.
+    tried : list of str, optional
+        The columns to try by occlusion; all, unless they are named.
     random_state : int
         Draws the rows of the background for occlusion.
     """
     X = numbers if takes_gaps(classifier) else features.filled(numbers)
     model = getattr(classifier, "model_", None)
-    parts = _tree_parts(classifier, model, X)
-    if parts is None and _is_linear(classifier, model):
+    groups = features.groups(X.shape[1])
+    if _library(model) is not None:
+        parts = _tree_parts(classifier, model, X)
+    else:
         others = background if takes_gaps(classifier) else features.filled(background)
+        if not _is_linear(classifier, model):
+            return _occlusion(classifier, X, others, groups, groups if tried is None else tried, random_state)
         parts = _linear_parts(model, X, others)
-    if parts is None:
-        return _occlusion(classifier, features, numbers, background, random_state)
-    groups = _groups_of(features, parts.shape[1])
-    return np.stack([parts[:, own].sum(axis=1) for own in groups], axis=1)
+    return np.stack([parts[:, own].sum(axis=1) for own in groups.values()], axis=1)
+
+
+def needs_occlusion(classifier: Any) -> bool:
+    """Whether the effects of columns are known only from further predictions."""
+    model = getattr(classifier, "model_", None)
+    return _library(model) is None and not _is_linear(classifier, model)
 
 
 def held_out_contributions(
@@ -83,10 +98,12 @@ def held_out_contributions(
     numbers: Single,
     rows: Index,
     background: Index,
+    tried: Sequence[str] | None = None,
 ) -> Array:
     """The effects for rows of a table, each by the model that has not seen it, compared with the rows ``background``.
 
-    ``numbers`` has all rows of the table, and ``folds`` by model the rows that it has not seen.
+    ``numbers`` has all rows of the table, and ``folds`` by model the rows that it has not seen. ``tried`` are the
+    columns to try by occlusion; all, unless they are named.
     """
     fold_of = np.full(len(numbers), -1)
     for i, held in enumerate(folds):
@@ -96,34 +113,27 @@ def held_out_contributions(
     for i, model in enumerate(models):
         own = np.flatnonzero(fold_of[rows] == i)
         if len(own):
-            effects[own] = contributions(model, features, numbers[rows[own]], others)
+            effects[own] = contributions(model, features, numbers[rows[own]], others, tried)
     return effects
 
 
-def _groups_of(features: Features, width: int) -> list[list[int]]:
-    """For each column, the indices of its numbers; if missing values were filled in, also those of their marks."""
-    groups = list(features.groups().values())
-    n_numbers = features.imputer.n_features_in_
-    if width == n_numbers:
-        return groups
-    mark = {int(index): n_numbers + i for i, index in enumerate(features.imputer.indicator_.features_)}
-    return [own + [mark[index] for index in own if index in mark] for own in groups]
-
-
-def _tree_parts(classifier: Any, model: Any, X: Single) -> Array | None:
-    """TreeSHAP values by number, without the constant; None if the model has no trees of LightGBM or XGBoost."""
+def _library(model: Any) -> str | None:
+    """The library of the model's trees, if it computes TreeSHAP."""
     library = type(model).__module__.partition(".")[0]
+    return library if library in ("lightgbm", "xgboost") else None
+
+
+def _tree_parts(classifier: Any, model: Any, X: Single) -> Array:
+    """TreeSHAP values by number, without the constant."""
     n_trees = getattr(classifier, "best_iteration_", None)
-    if library == "lightgbm":
+    if _library(model) == "lightgbm":
         model = getattr(model, "booster_", model)
         return np.asarray(model.predict(X, num_iteration=n_trees, pred_contrib=True))[:, :-1]
-    if library == "xgboost":
-        import xgboost
+    import xgboost
 
-        model = model.get_booster() if hasattr(model, "get_booster") else model
-        values = model.predict(xgboost.DMatrix(X), pred_contribs=True, iteration_range=(0, n_trees or 0))
-        return np.asarray(values, dtype=np.float64)[:, :-1]
-    return None
+    model = model.get_booster() if hasattr(model, "get_booster") else model
+    values = model.predict(xgboost.DMatrix(X), pred_contribs=True, iteration_range=(0, n_trees or 0))
+    return np.asarray(values, dtype=np.float64)[:, :-1]
 
 
 def _is_linear(classifier: Any, model: Any) -> bool:
@@ -146,35 +156,34 @@ def _linear_parts(model: Any, X: Single, background: Single) -> Array:
     return np.asarray(last.coef_[0] * (X - np.asarray(background).mean(axis=0, dtype=np.float64)))
 
 
-def _occlusion(classifier: Any, features: Features, numbers: Single, background: Single, seed: int) -> Array:
+def _occlusion(
+    classifier: Any, X: Single, background: Single, groups: dict[str, list[int]], tried: Collection[str], seed: int
+) -> Array:
     """How much the score falls, on average, if a column's numbers are replaced by those of background rows."""
-    groups = list(features.groups().values())
-    n_rows, width = numbers.shape
-    n_drawn = int(np.clip(PASSES // max(1, n_rows * len(groups)), LEAST_BACKGROUND, BACKGROUND))
+    n_rows, width = X.shape
+    n_drawn = int(np.clip(PASSES // max(1, n_rows * len(tried)), LEAST_BACKGROUND, BACKGROUND))
     drawn = background[_some(np.arange(len(background)), n_drawn, seed)]
-    effects = np.empty((n_rows, len(groups)))
+    effects = np.zeros((n_rows, len(groups)))
     step = max(1, NUMBERS_AT_ONCE // (width * len(drawn)))
+    at = {name: i for i, name in enumerate(groups)}
+
+    def score(rows: Single) -> Array:
+        """Before calibration. Calibrated scores have flat parts, where no column would have an effect."""
+        return raw_scores(classifier, rows)
+
     for start in range(0, n_rows, step):
-        rows = numbers[start : start + step]
-        whole = _raw_scores(classifier, features, rows)
-        for i, own in enumerate(groups):
-            replaced = np.repeat(rows[None], len(drawn), axis=0)
-            replaced[:, :, own] = drawn[:, None, own]
-            scores = _raw_scores(classifier, features, replaced.reshape(-1, width))
-            effects[start : start + step, i] = whole - scores.reshape(len(drawn), -1).mean(axis=0)
+        rows = X[start : start + step]
+        whole = score(rows)
+        repeated = np.tile(rows, (len(drawn), 1))
+        for name in tried:
+            values = np.repeat(drawn[:, groups[name]], len(rows), axis=0)
+            scores = replaced(score, repeated, groups[name], values)
+            effects[start : start + step, at[name]] = whole - scores.reshape(len(drawn), -1).mean(axis=0)
     return effects
 
 
 def _some(rows: Index, n: int, seed: int) -> Index:
     return rows if len(rows) <= n else np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))
-
-
-def _raw_scores(classifier: Any, features: Features, numbers: Single) -> Array:
-    """Scores before calibration. Calibrated ones have flat parts, where no column would have an effect."""
-    X = numbers if takes_gaps(classifier) else features.filled(numbers)
-    if isinstance(classifier, TablePUClassifier):
-        return np.asarray(classifier._score(X), dtype=np.float64)
-    return logits_of(classifier, X)
 
 
 # Reasons ----------------------------------------------------------------------------------------------------------

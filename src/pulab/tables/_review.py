@@ -1,6 +1,6 @@
 """The review of a table by a person: the rows to ask about, and the model once they are answered."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +21,16 @@ from pulab.tables._reasons import held_out_contributions, reason_columns, strong
 from pulab.tables._strata import Counted, known_share
 
 
-def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: int) -> Draw:
-    """Draw unlabeled rows by their held-out scores, with reasons and all columns. ``upper`` bounds the prior."""
+def draw_rows(data: TableData, X: Views, held_out: HeldOut, upper: float, seed: int, leading: Sequence[str]) -> Draw:
+    """Draw unlabeled rows by their held-out scores, with reasons and all columns.
+
+    ``upper`` bounds the prior, and ``leading`` are the columns that are looked at one by one.
+    """
     labelled, scores = data.labelled, held_out.scores
     drawn = draw(scores[data.open], scores[labelled], upper, np.random.default_rng(seed))
     unlabeled = np.flatnonzero(data.open)
     rows = unlabeled[drawn.rows]
-    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, rows, unlabeled)
+    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, rows, unlabeled, leading)
     reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[rows]))
     names = {} if data.id is None else {data.id: data.frame[data.id][rows]}
     head = pl.concat([pl.DataFrame({"row": rows + 1, **names}), reasons], how="horizontal")

@@ -144,7 +144,9 @@ def is_address(text: str) -> bool:
 
 def _existing(path: Path) -> Path:
     if is_address(str(path)):
-        raise InputError(f"{path} is an address, not a file. Download it first.")
+        address = str(path).replace(":/", "://", 1)  # a Path has one slash less
+        on_ray = ", or score it by `pulab score … --ray local`" if re.match("(s3|gs|abfss?|hdfs):", address) else ""
+        raise InputError(f"{address} is an address, not a file. Download it first{on_ray}.")
     if not _is_there(path):
         near = nearest(path.name, [p.name for p in path.parent.iterdir()] if _is_there(path.parent) else [])
         raise DataNotFoundError(f"there is no file {path}.{near}")

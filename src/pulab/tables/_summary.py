@@ -3,7 +3,6 @@
 import datetime
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,10 +19,11 @@ from pulab.tables._columns import misfit
 from pulab.tables._crossfit import Choice, HeldOut, Views
 from pulab.tables._decide import Probabilities
 from pulab.tables._features import Features
-from pulab.tables._giveaways import giveaways, warnings_of
-from pulab.tables._model import REASONS, beside, scores_of
+from pulab.tables._giveaways import SHOWN, giveaways, warnings_of
+from pulab.tables._importances import importances, parts_of
+from pulab.tables._model import REASONS, beside
 from pulab.tables._prepare import Request, TableData
-from pulab.tables._reasons import held_out_contributions, reason_columns, strongest
+from pulab.tables._reasons import held_out_contributions, needs_occlusion, reason_columns, strongest
 from pulab.tables._strata import Counted, learn_strata, stratum_of
 
 # All rows that are called positive are candidates, even if they are more than this.
@@ -49,20 +49,22 @@ def summarise(
     choice: Choice,
     held_out: HeldOut,
     classifier: Any,
+    leading: Sequence[str],
 ) -> tuple[Summary, pl.DataFrame]:
-    """The summary, from held-out scores, and the unlabeled rows with the highest of them."""
+    """The summary, from held-out scores, and the unlabeled rows with the highest of them.
+
+    ``leading`` are the columns that are looked at one by one.
+    """
     labelled, scenario, scores, strata = data.labelled, request.scenario, held_out.scores, held_out.strata
     prior, used, probabilities, decision = knowledge
     rng = np.random.default_rng(request.random_state)
     is_called = probabilities.called(scores, decision, None if strata is None else strata.of_row)
     n_called = 0 if is_called is None else int(is_called[data.open].sum())
     k = min(max(TOP, n_called), int(data.open.sum()))
-    candidates = _candidates(data, X, held_out, knowledge, scenario, k)
-    parts = [
-        (X.numbers[rows], labelled[rows], partial(scores_of, model, X.features))
-        for model, rows in zip(held_out.models, held_out.rows, strict=True)
-    ]
-    important = evaluate.importances(parts, X.features.groups(), rng)
+    candidates = _candidates(data, X, held_out, knowledge, scenario, k, leading)
+    groups = X.features.groups(X.of(choice.method).shape[1])
+    parts = parts_of(X, choice.method, held_out, labelled)
+    important = importances(parts, {name: groups[name] for name in leading}, rng)
     review = evaluate.review(labelled, scores, prior, scenario, [n_called] if n_called else [], data.answers, strata)
     warnings = list(data.warnings)
     warnings += [f"Share of positives: {text}." for text in prior.details.get("warnings", []) if prior.evident]
@@ -102,6 +104,7 @@ def summarise(
         "review": review,
         "curves": _curves(classifier),
         "features": important,
+        "wide": _wide(len(groups), len(leading), classifier),
         "stability": {"k": k, "mean": float(candidates["stability"].head(k).to_numpy().mean())},
         "candidates": _shown_candidates(candidates, data, [item["name"] for item in important[:5]]),
         "warnings": warnings,
@@ -132,7 +135,7 @@ def _labelling(
 
 
 def _candidates(
-    data: TableData, X: Views, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int
+    data: TableData, X: Views, held_out: HeldOut, knowledge: Knowledge, scenario: str, k: int, leading: Sequence[str]
 ) -> pl.DataFrame:
     """The rows with neither a label nor an answer that have the highest held-out scores, with all their columns."""
     scores = held_out.scores[data.open]
@@ -151,11 +154,23 @@ def _candidates(
     )
     best = rows[:KEPT]
     others = np.flatnonzero(~data.labelled)
-    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, others)
+    effects = held_out_contributions(held_out.models, held_out.rows, X.features, X.numbers, best, others, leading)
     reasons = reason_columns(strongest(effects, list(X.features.groups()), data.frame[best]))
     reasons = pl.concat([reasons, reasons.clear(len(rows) - len(best))])  # the others have none
     head = pl.concat([head, reasons], how="horizontal")
     return beside(head, data.frame[rows].drop(data.label.name))
+
+
+def _wide(n_columns: int, n_leading: int, classifier: Any) -> str | None:
+    """What was done for some columns alone; None if it was done for all."""
+    if n_leading == n_columns:
+        return None
+    text = (
+        f"The model learned from {n_columns:,} columns. Only {n_leading:,} of them were shuffled one by one: those "
+        "that a search with few rows found to move the scores most. It may have missed some. The importance of the "
+        f"other {n_columns - n_leading:,} columns is not known."
+    )
+    return f"{text} No reason names them." if needs_occlusion(classifier) else text
 
 
 def _shown_candidates(ranked: pl.DataFrame, data: TableData, important: Sequence[str]) -> list[Candidate]:
@@ -217,12 +232,15 @@ def _misread(data: TableData, features: Features) -> list[str]:
     """A warning for each column of words that was probably meant as numbers or dates."""
     words = [name for name, kind in features.kinds().items() if kind in ("category", "text")]
     misfits = {name: misfit(data.frame[name]) for name in words}
-    return [
+    found = [(name, value) for name, value in misfits.items() if value is not None]
+    warnings = [
         f"Column {name!r} looks like numbers or dates, but was read as words because of values such as {value!r}. "
         "Write 1234.5 and 2024-12-31, leave missing values empty, and fit again."
-        for name, value in misfits.items()
-        if value is not None
+        for name, value in found[:SHOWN]
     ]
+    if more := len(found) - len(warnings):
+        warnings.append(f"{more:,} more columns look like numbers or dates, but were read as words.")
+    return warnings
 
 
 def _settings(classifier: Any) -> dict[str, Any]:

@@ -9,12 +9,15 @@ import polars as pl
 
 from pulab._files import whole_file
 from pulab.errors import InputError
+from pulab.tables._sources import is_address
 
 ENDINGS = (".csv", ".parquet", ".pq")
 
 
 def check_target(path: Path) -> None:
     """Refuse a path that no table can be written to, before any work is done."""
+    if is_address(str(path)):
+        raise InputError("--out is an address, and only `pulab score … --ray` writes to one. Name a file.")
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"scores go to a file that ends in .csv or .parquet, got {path}.")
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():

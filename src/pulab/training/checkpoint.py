@@ -12,14 +12,14 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from pulab._files import BINARY, NO_WAIT, whole_file
+from pulab._files import BINARY, NO_WAIT, folder_beside, move_folder, remove_leftovers, whole_file
 from pulab.errors import CheckpointError, in_one_line, warn
 
 FORMAT = 1
@@ -90,12 +90,20 @@ class Checkpoint:
         """Whether the training has taken long enough to keep its end, until the whole fit is done."""
         return time.monotonic() >= self._begun + LEAST
 
-    def save(self, state: Mapping[str, Any], position: str) -> None:
-        """Write the state and wait until the disk has it. If it cannot be written, warn: the training goes on."""
+    @property
+    def in_folder(self) -> bool:
+        """Whether the file lies in a folder of many, and stays when its fit is done."""
+        return self._in_folder
+
+    def save(self, state: Mapping[str, Any] | Callable[[], Mapping[str, Any]], position: str) -> None:
+        """Write the state and wait until the disk has it. If it cannot be written, warn: the training goes on.
+
+        A function that gives the state is a part of the save's time.
+        """
         start = time.monotonic()
         tensors: dict[str, Tensor] = {}
         document = {"format": FORMAT, "identity": self._identity(), "position": position}
-        document["state"] = _pack(state, tensors)
+        document["state"] = _pack(state() if callable(state) else state, tensors)
         try:
             with whole_file(self.path) as file:
                 file.write(_to_bytes(document, tensors))
@@ -123,6 +131,7 @@ class Checkpoint:
     def remove(self) -> None:
         """The whole fit is done. The files in a folder stay: they belong to a search that may go on."""
         if not self._in_folder:
+            remove_leftovers(self.path)  # of a killed save, after which nothing was left to save
             self.path.unlink(missing_ok=True)
 
     def _identity(self) -> list[dict[str, Any]]:
@@ -182,19 +191,27 @@ def damage_is_told(place: Path) -> Iterator[None]:
 ABOUT = "about.json"
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether a folder was made by :func:`begin_folder`, and not by the user."""
+    return (folder / ABOUT).exists()
+
+
 def begin_folder(folder: Path, identity: Identity) -> None:
     """Make a folder for the trainings of this work. If it is there already, it must be of the same work."""
-    about, ours = folder / ABOUT, [identity.as_json()]
-    if about.exists():
+    folder, ours = folder.resolve(), [identity.as_json()]
+    if is_begun(folder):
         with damage_is_told(folder):
-            refuse_others(folder, json.loads(_read(about)), ours)
+            refuse_others(folder, json.loads(_read(folder / ABOUT)), ours)
         return
     try:
-        folder.mkdir(exist_ok=True)
-        if strangers := [path.name for path in folder.iterdir() if not path.name.startswith(f".{ABOUT}.")]:
+        if folder.is_dir() and (strangers := [p.name for p in folder.iterdir() if not p.name.startswith(f".{ABOUT}.")]):
             raise CheckpointError(f"the folder {folder} of a checkpoint holds {strangers[0]!r}. Name a new folder.")
-        with whole_file(about) as file:
-            file.write(canonical(ours))
+        with folder_beside(folder) as beside:  # so that it is never there without the file
+            new = beside / folder.name
+            new.mkdir()
+            with whole_file(new / ABOUT) as file:
+                file.write(canonical(ours))
+            move_folder(new, folder)
     except OSError as error:
         raise CheckpointError(
             f"the checkpoint {folder} must be a folder that can be made and written to, got: {error.strerror}."
@@ -202,11 +219,15 @@ def begin_folder(folder: Path, identity: Identity) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """The work is done: remove its checkpoints, and the folder if nothing else is in it."""
-    for path in (*folder.glob(f"*{ENDING}"), *folder.glob(f".*{ENDING}.writing-*"), folder / ABOUT):
-        path.unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+    """The work is done: remove its checkpoints, and in one step the folder if nothing else is in it."""
+    folder = folder.resolve()
+    own = {*folder.glob(f"*{ENDING}"), *folder.glob(f".*{ENDING}.writing-*"), folder / ABOUT}
+    if folder.is_dir() and own.issuperset(folder.iterdir()):
+        with folder_beside(folder) as beside:
+            folder.rename(beside / folder.name)
+    else:
+        for path in own:
+            path.unlink(missing_ok=True)
 
 
 # Signals --------------------------------------------------------------------------------------------------------------
@@ -216,10 +237,12 @@ class Interrupts:
     """While trainings with checkpoints run, Ctrl-C, SIGTERM and SIGHUP wait for the end of the step, for a save.
 
     They wait only in the main thread, and not if they are ignored. After the save they do what they did before: call
-    their handler, or end the process. A second signal does not wait.
+    their handler, or end the process. A second signal does not wait. The first does not either if ``save_now`` could
+    save at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, save_now: Callable[[], bool] = lambda: False) -> None:
+        self._save_now = save_now
         self._handlers: dict[int, Any] = {}
         self._waiting: list[int] = []
 
@@ -240,7 +263,7 @@ class Interrupts:
 
     def _note(self, number: int, frame: Any) -> None:
         self._waiting.append(number)
-        if len(self._waiting) > 1:
+        if len(self._waiting) > 1 or self._save_now():
             self.answer()
 
     @property
@@ -283,7 +306,10 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _bytes_of(tensor: Tensor) -> Any:
-    return tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
+    if not tensor.numel():
+        return b""
+    flat = tensor.reshape(-1).as_strided((tensor.numel(),), (1,))  # one number alone may have any stride
+    return flat.view(torch.uint8).numpy()
 
 
 def _to_bytes(document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:

@@ -20,7 +20,7 @@ from pulab.training.objective import Batch, Objective, Step
 from pulab.training.optimizers import Optimizer, SharedOptimizer, StackedOptimizer
 from pulab.training.predict import predict_stream
 from pulab.training.random_source import RandomSource
-from pulab.training.ranks import Share, parallel, total
+from pulab.training.ranks import Share, WholeBatchNorm, parallel, total
 from pulab.training.schedule import Schedule
 from pulab.training.stacking import StackedModel
 from pulab.training.streams import Stream, epoch_order, share_plan, stack_streams
@@ -113,13 +113,15 @@ class Training:
         # Each process has rows of its own, so it must not drop their units and change them by the numbers of another.
         self._of_rank = f"-{self.share.rank}" if self.share and self.share.rank else ""
         self._counts: list[dict[str, tuple[int, ...]]] = []  # rows of each process, by step and stream
+        self._batch_norm = WholeBatchNorm()
         self._own_draws = first.seeds["own-draws" + self._of_rank]
         self.checkpoint = Checkpoint.joined([job.checkpoint for job in jobs])
 
     @contextmanager
     def started(self) -> Iterator[None]:
         """Steps can be taken inside this context. At its end the modules get their best weights."""
-        with self.model.counted_dropout([job.seeds["dropout" + self._of_rank] for job in self.jobs]):
+        seeds = [job.seeds["dropout" + self._of_rank] for job in self.jobs]
+        with self.model.counted_dropout(seeds), self._batch_norm.inside(*(j.module for j in self.jobs if self.share)):
             self._optimizer = self._make_optimizer()
             dtype = self.streams["u"].rows.dtype
             self._random = RandomSource([job.seeds["draws" + self._of_rank] for job in self.jobs], self.device, dtype)
@@ -129,9 +131,9 @@ class Training:
                 self.model.compiled = parallel(self.jobs[0].module)
             elif self._worth_compiling:
                 self._compile()
-            # Sparse rows are gathered on the host. A recording cannot do that.
-            dense = all(stream.rows.sparse is None for stream in self.streams.values())
-            recorded = self._on_gpu and dense and self.share is None
+            # A recording cannot gather rows on the host.
+            on_device = all(stream.rows.on_device for stream in self.streams.values())
+            recorded = self._on_gpu and on_device and self.share is None
             self._take_step = CapturedStep(self._sure_step, self.model) if recorded else self._sure_step
             self._resume()
             try:
@@ -379,6 +381,7 @@ class Training:
         n = x.shape[1]
         if not n:  # a process that has no row of this batch passes one that nobody sees, to take part in the step
             x = x.new_zeros((1, 1, *x.shape[2:]))
+        self._batch_norm.unseen = not n
         with autocast(self.device, self.schedule.autocast):
             out = self.model.forward(x, teacher)[:, :n]
         self._running = f"{type(self.objective).__name__}.step"
@@ -407,7 +410,8 @@ class Training:
         """The rows of a model's batch, in words: as many as fit a line."""
         if self.share is not None:
             return "of several processes"
-        rows = [self.jobs[i].streams[name].index[0][self._plan[step][name][i]] for name in ("p", "u")]
+        streams = self.jobs[i].streams  # a self-supervised training has no P
+        rows = [streams[name].index[0][self._plan[step][name][i]] for name in ("p", "u") if name in streams]
         numbers = [int(row) for part in rows for row in part[:4]]
         return ", ".join(map(str, numbers)) + (", …" if sum(map(len, rows)) > len(numbers) else "")
 

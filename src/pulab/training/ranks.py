@@ -3,11 +3,13 @@
 Every rank passes its own rows of a batch through the network. The logits of all ranks are then gathered, so every rank
 computes the same loss over the whole batch. So a clamp, or a divergence between shares, is that of one process, though
 it is no mean over rows. Back through the gathering, each rank keeps the gradient of its own rows, and torch's
-DistributedDataParallel adds up the gradients of the weights.
+DistributedDataParallel adds up the gradients of the weights. BatchNorm takes the statistics of the whole batch.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -105,12 +107,102 @@ def total(counts: Tensor) -> Tensor:
     return summed
 
 
+class _GatherNumbers(torch.autograd.Function):
+    """A row of numbers from each rank. Back: the gradients that all ranks have for the own numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, rank: int, n_ranks: int) -> Tensor:
+        ctx.rank = rank
+        parts = [torch.empty_like(own) for _ in range(n_ranks)]
+        torch.distributed.all_gather(parts, own.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        summed = gradients[0].contiguous().clone()
+        torch.distributed.all_reduce(summed)
+        return summed[ctx.rank], None, None
+
+
+class WholeBatchNorm:
+    """BatchNorm by the rows of all ranks, inside its context. torch's own SyncBatchNorm needs a GPU.
+
+    Layers stay the objects that they are, and afterwards everything is as before.
+    """
+
+    def __init__(self) -> None:
+        self.unseen = False  # whether the rows that pass stand for none: this rank has no row of the batch
+
+    @contextmanager
+    def inside(self, *modules: nn.Module) -> Iterator[None]:
+        """Replace what the BatchNorm layers of these modules do in training."""
+        torchs, layers = nn.modules.batchnorm._BatchNorm, []
+        for name, layer in (pair for module in modules for pair in module.named_modules()):
+            if not isinstance(layer, torchs):
+                continue
+            if type(layer).forward is not torchs.forward or "forward" in vars(layer):
+                raise InputError(
+                    f"several processes train nn.BatchNorm, but {name!r} is a {type(layer).__name__} with a forward of "
+                    "its own. Use torch's, or GroupNorm."
+                )
+            if layer.running_mean is None:
+                raise InputError(
+                    f"the BatchNorm {name!r} has track_running_stats=False, so that a score depends on the other rows "
+                    "of its batch. Several processes cannot repeat that. Leave it out."
+                )
+            layers.append(layer)
+        try:
+            for layer in layers:
+                vars(layer)["forward"] = partial(self._forward, layer)
+            yield
+        finally:
+            for layer in layers:
+                vars(layer).pop("forward", None)
+
+    def _forward(self, layer: Any, x: Tensor) -> Tensor:
+        if not layer.training:
+            return type(layer).forward(layer, x)  # type: ignore[no-any-return]
+        layer._check_input_dim(x)
+        values = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        over = [0, *range(2, x.dim())]
+        own = values[:0] if self.unseen else values
+        n_own = own.numel() // x.shape[1]
+        mean = own.sum(over) / max(n_own, 1)
+        squares = (own - _by_channel(mean, x)).square().sum(over)
+        ranks, channels = Ranks.here(), len(mean)
+        numbers = torch.cat([mean, squares, mean.new_full((1,), n_own)]).double()  # a float counts to 2^24 only
+        table: Tensor = _GatherNumbers.apply(numbers, ranks.rank, ranks.size)  # type: ignore[no-untyped-call]
+        means, sums, counts = table[:, :channels], table[:, channels:-1], table[:, -1:].detach()
+        n = counts.sum()
+        if n <= 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {tuple(x.shape)}")
+        mean = (counts * means).sum(0) / n
+        squares = (sums + counts * (means - mean).square()).sum(0)
+        _remember(layer, mean.detach(), squares.detach() / (n - 1))
+        scale = (squares / n + layer.eps).rsqrt()
+        if layer.weight is not None:
+            scale = scale * layer.weight
+        out = (values - _by_channel(mean.to(values.dtype), x)) * _by_channel(scale.to(values.dtype), x)
+        if layer.bias is not None:
+            out = out + _by_channel(layer.bias, x)
+        return out.to(x.dtype)
+
+
+def _by_channel(numbers: Tensor, x: Tensor) -> Tensor:
+    return numbers.view(1, -1, *(1,) * (x.dim() - 2))
+
+
+@torch.no_grad()
+def _remember(layer: Any, mean: Tensor, variance: Tensor) -> None:
+    """Move the running statistics towards those of a batch, as torch does."""
+    layer.num_batches_tracked.add_(1)
+    share = layer.momentum if layer.momentum is not None else 1 / float(layer.num_batches_tracked)
+    for running, of_batch in ((layer.running_mean, mean), (layer.running_var, variance)):
+        running.lerp_(of_batch.to(running.dtype), share)
+
+
 def parallel(module: nn.Module) -> nn.Module:
     """The module in training passes. It begins with the first rank's weights and adds up the ranks' gradients."""
-    if any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in module.modules()):
-        raise InputError(
-            "the module has BatchNorm, whose statistics would be those of each rank's rows. Use GroupNorm or LayerNorm."
-        )
     with warnings.catch_warnings():
         # torch 2.13 has another name for it. Buffers hold each rank's own seeds of dropout.
         warnings.simplefilter("ignore", FutureWarning)

@@ -46,6 +46,11 @@ class Rows:
     def __len__(self) -> int:
         return self.shape[0]
 
+    @property
+    def on_device(self) -> bool:
+        """Whether batches are gathered on the device. Rows of a file and sparse ones pass through the host."""
+        return self.sparse is None and self.dense.device.type == self.device.type
+
     def __getitem__(self, index: Tensor) -> Tensor:
         """The rows at an index of any shape. The result has the shape of the index, then that of a row."""
         if self.sparse is None:

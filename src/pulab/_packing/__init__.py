@@ -1,0 +1,7 @@
+"""Values on disk, for models and for checkpoints. What is read runs no code: there is no pickle, and no fallback."""
+
+from pulab._packing._checks import check_jobs
+from pulab._packing._content import Content
+from pulab._packing._json import read_json
+
+__all__ = ["Content", "check_jobs", "read_json"]
