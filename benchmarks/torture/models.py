@@ -28,7 +28,9 @@ import time
 import warnings
 import zipfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -366,44 +368,40 @@ def worker(models: Path, first: int, last: int, seed: int) -> None:
             print(json.dumps([case, what, outcome]), flush=True)
 
 
-def mutations(n: int, seed: int) -> dict[str, Any]:
-    """Count how n mutated models end."""
+def outcomes(models: Path, first: int, last: int, seed: int) -> Counter[str]:
+    """Count how these cases end. A process that dies in one is followed by another, which begins with the next."""
     counts: Counter[str] = Counter()
-    failures = []
+    case, what = first, "start"
+    while case < last:
+        command = [sys.executable, str(Path(__file__).resolve()), "--seed", str(seed)]
+        command += ["--worker", str(models), str(case), str(last)]
+        one_arena = os.environ | {"MALLOC_ARENA_MAX": "1"}  # each takes 64 MiB of addresses, which are limited
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=models.parent, env=one_arena)
+        assert process.stdout is not None
+        for line in process.stdout:
+            case, what, *outcome = json.loads(line)
+            if outcome:
+                well = outcome[0] in WELL
+                counts[outcome[0] if well else "other"] += 1
+                if not well:
+                    print([case, what, outcome[0]], flush=True)
+                case += 1
+        if process.wait() != 0:
+            counts["other"] += 1
+            print([case, what, f"the process ended with {process.returncode}"], flush=True)
+            case += 1
+    return counts
+
+
+def mutations(n: int, seed: int, jobs: int) -> dict[str, Any]:
+    """Count how n mutated models end. Each of the jobs has an equal part of them."""
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(jobs) as pool:
         models = Path(place) / "models"
         models.mkdir()
         make_models(models)
-        case, what = 0, "start"
-        while case < n:
-            command = [
-                sys.executable,
-                str(Path(__file__).resolve()),
-                "--worker",
-                str(models),
-                str(case),
-                str(n),
-                "--seed",
-                str(seed),
-            ]
-            one_arena = os.environ | {"MALLOC_ARENA_MAX": "1"}  # each takes 64 MiB of addresses, which are limited
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=place, env=one_arena)
-            assert process.stdout is not None
-            for line in process.stdout:
-                case, what, *outcome = json.loads(line)
-                if outcome:
-                    well = outcome[0] in WELL
-                    counts[outcome[0] if well else "other"] += 1
-                    case += 1
-                    if not well:
-                        failures.append([case - 1, what, outcome[0]])
-                        print(failures[-1], flush=True)
-            if process.wait() != 0:
-                counts["other"] += 1
-                failures.append([case, what, f"the process ended with {process.returncode}"])
-                print(failures[-1], flush=True)
-                case += 1
+        ends = [n * i // jobs for i in range(jobs + 1)]
+        counts = sum(pool.map(lambda part: outcomes(models, *part, seed), pairwise(ends)), Counter[str]())
         exploded = (Path(place) / "exploded").exists()
     return {
         "topic": "mutated model files",
@@ -462,13 +460,14 @@ def main() -> int:
     parser.add_argument("n", nargs="?", type=int, default=0, help="mutated models")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that load models at the same time")
     parser.add_argument("--no-row", action="store_true", help="print only")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.worker:
         worker(Path(asked.worker[0]), int(asked.worker[1]), int(asked.worker[2]), asked.seed)
         return 0
-    rows = [mutations(asked.n, asked.seed)] if asked.n else []
+    rows = [mutations(asked.n, asked.seed, asked.jobs)] if asked.n else []
     rows += [kills(asked.kills, asked.seed)] if asked.kills else []
     for row in rows:
         print(json.dumps(row))
