@@ -250,6 +250,7 @@ def main(kills: int, names: list[str]) -> int:
     start, counts = time.perf_counter(), Counter[str]()
     kinds, rng = cases(), random.Random(0)
     whole = {"tables": [name for name in kinds if name in tables(None, np.zeros(9, dtype=int))]}
+    whole["networks"] = [name for name in kinds if name not in whole["tables"]]
     kinds = {kind: kinds[kind] for name in names or kinds for kind in whole.get(name, [name])}
     for name, fit in kinds.items():
         with TemporaryDirectory() as folder:

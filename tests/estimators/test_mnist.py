@@ -15,7 +15,7 @@ def test_joint_on_real_mnist() -> None:
         data.X_train, data.y_train, seed=4
     )
     clf = JointPUClassifier(
-        prior=0.49, module=MnistCNN, lr=0.005, r=10, e_start=20, lambda_init=10, alpha=10, beta=2, epochs=100,
+        prior=0.49, module=MnistCNN, lr=0.005, r=10, e_start=20, lambda_init=10, alpha=10, beta=2, epochs=60,
         batch_size_u=120, device="cpu", random_state=4,
     ).fit(train.X, train.s, X_val=validation.X, y_val=validation.s)  # fmt: skip
     assert 1 - clf.score(data.X_test, data.y_test) < 0.05

@@ -14,8 +14,8 @@ CPU = torch.device("cpu")
 DRAWS: dict[str, Callable[[RandomSource], Tensor]] = {
     "uniform": lambda random: random.uniform(20_000, low=-1, high=3),
     "normal": lambda random: random.normal(20_000),
-    "beta .3": lambda random: random.beta(0.3, 0.3, 300_000),
-    "beta 6 2": lambda random: random.beta(6.0, 2.0, 300_000),
+    "beta .3": lambda random: random.beta(0.3, 0.3, 60_000),
+    "beta 6 2": lambda random: random.beta(6.0, 2.0, 60_000),
     "integers": lambda random: random.integers(7, 20_000),
     "bernoulli": lambda random: random.bernoulli(0.3, 20_000),
     "permutation": lambda random: random.permutation(1000),

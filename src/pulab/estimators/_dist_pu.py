@@ -190,7 +190,7 @@ class DistPUClassifier(SelfLabelledPUClassifier):
     >>> from pulab.datasets import load_digits, make_pu
     >>> digits = load_digits(positive=(0,))
     >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
-    >>> clf = DistPUClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> clf = DistPUClassifier(prior=pu.prior, epochs=20, random_state=0).fit(pu.X, pu.s)
     >>> clf.score(digits.X_test, digits.y_test) > 0.9
     True
     """

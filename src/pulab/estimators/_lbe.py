@@ -127,7 +127,7 @@ class LBEClassifier(BasePUClassifier):
     >>> from pulab.datasets import load_digits, make_pu
     >>> digits = load_digits(positive=(0,))
     >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, scenario="single-sample", random_state=0)
-    >>> clf = LBEClassifier(scenario="single-sample", random_state=0).fit(pu.X, pu.s)
+    >>> clf = LBEClassifier(scenario="single-sample", epochs=30, random_state=0).fit(pu.X, pu.s)
     >>> clf.score(digits.X_test, digits.y_test) > 0.9
     True
     """

@@ -103,7 +103,7 @@ class PUbNClassifier(BasePUClassifier):
     >>> from pulab.datasets import load_digits, make_pu
     >>> digits = load_digits(positive=(0,))
     >>> pu = make_pu(digits.X_train, digits.y_train, n_labeled=50, random_state=0)
-    >>> clf = PUbNClassifier(prior=pu.prior, random_state=0).fit(pu.X, pu.s)
+    >>> clf = PUbNClassifier(prior=pu.prior, epochs=30, random_state=0).fit(pu.X, pu.s)
     >>> clf.score(digits.X_test, digits.y_test) > 0.9
     True
     """

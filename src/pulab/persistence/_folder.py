@@ -94,17 +94,32 @@ def read_folder(folder: Path, kind: str) -> tuple[dict[str, Any], Content]:
 def _read_files(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The document and the other parts of one model. Starts again if another process replaced the model meanwhile."""
     for left in reversed(range(TRIES)):
-        before = _identity(folder)
-        try:
-            document = _document(read_regular(folder / DOCUMENT))
-            parts = {name: _read_part(folder, name, checksum) for name, checksum in document["files"].items()}
-        except Exception:
-            if not left or _identity(folder) == before:
-                raise
-        else:
-            if not left or _identity(folder) == before:
-                return document, parts
+        with _held(folder) as before:
+            try:
+                document = _document(read_regular(folder / DOCUMENT))
+                parts = {name: _read_part(folder, name, checksum) for name, checksum in document["files"].items()}
+            except Exception:
+                if not left or _identity(folder) == before:
+                    raise
+            else:
+                if not left or _identity(folder) == before:
+                    return document, parts
     raise AssertionError  # the last try returns or raises
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[tuple[int, int] | None]:
+    """Which folder has this name now. It stays open, because the number of a removed folder may go to a new one."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # there is none now, or this is Windows
+        yield _identity(folder)
+        return
+    try:
+        now = os.fstat(descriptor)
+        yield now.st_dev, now.st_ino
+    finally:
+        os.close(descriptor)
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

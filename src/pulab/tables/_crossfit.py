@@ -150,11 +150,9 @@ class CrossFit:
 
     def fit(self, method: str, rows: Index) -> Any:
         """The classifier of a method, fitted to these rows. A method for tables is not calibrated yet."""
-        settings: dict[str, Any] = {
-            "scenario": self.scenario,
-            "random_state": self.seed,
-            "checkpoint": self.checkpoints,
-        }
+        settings: dict[str, Any] = {"scenario": self.scenario, "random_state": self.seed}
+        if self.checkpoints is not None:
+            settings["checkpoint"] = self.checkpoints
         if METHODS[method].ranks_without_prior:
             settings["prior"] = (1 + self.labelled.mean()) / 2  # any prior that is possible
         elif METHODS[method].needs_prior:

@@ -245,7 +245,17 @@ def _misread(data: TableData, features: Features) -> list[str]:
 
 def _settings(classifier: Any) -> dict[str, Any]:
     """The parameters, set or default, except for those that the summary has elsewhere; and the backend."""
-    elsewhere = ("prior", "scenario", "random_state", "verbose", "n_jobs", "module", "estimator", "device")
+    elsewhere = (
+        "prior",
+        "scenario",
+        "random_state",
+        "verbose",
+        "n_jobs",
+        "module",
+        "estimator",
+        "device",
+        "checkpoint",
+    )
     settings = {name: value for name, value in classifier.get_params(deep=False).items() if name not in elsewhere}
     if hasattr(classifier, "backend_"):
         settings["backend"] = classifier.backend_

@@ -131,8 +131,7 @@ class Training:
                 self.model.compiled = parallel(self.jobs[0].module)
             elif self._worth_compiling:
                 self._compile()
-            # A recording cannot gather rows on the host.
-            on_device = all(stream.rows.on_device for stream in self.streams.values())
+            on_device = all(stream.rows.on_device for stream in self.streams.values())  # others cannot be recorded
             recorded = self._on_gpu and on_device and self.share is None
             self._take_step = CapturedStep(self._sure_step, self.model) if recorded else self._sure_step
             self._resume()
