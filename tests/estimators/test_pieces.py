@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 import pulab
 from pulab import ElkanNotoClassifier, NNPUClassifier, PositiveKindsClassifier, TwoStepPUClassifier
@@ -277,6 +277,13 @@ def test_kinds_in_a_folder_stay_there(tmp_path: Path, fits: list[int]) -> None:
     assert len(list(tmp_path.iterdir())) == 2
     of_kinds(checkpoint=tmp_path).fit(X, KINDS)
     assert len(fits) == 2 * 6
+
+
+def test_rows_of_numbers_and_words_in_a_list_can_be_kept(tmp_path: Path) -> None:
+    rows = [[x, "high" if x > 0 else "low"] for x in X[:, 0].tolist()]
+    base = make_pipeline(OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ElkanNotoClassifier())
+    clf = of_kinds(base, checkpoint=tmp_path / "a").fit(rows, KINDS)
+    np.testing.assert_array_equal(clf.predict_proba(rows), of_kinds(base).fit(rows, KINDS).predict_proba(rows))
 
 
 def test_other_kinds_are_refused(tmp_path: Path, saves: Any) -> None:
