@@ -81,7 +81,10 @@ class Features:
         return np.asarray(self.imputer.transform(numbers), dtype=np.float32)
 
     def groups(self, width: int | None = None) -> dict[str, list[int]]:
-        """For each column, the indices of its numbers; of a width with marks of filled numbers, also of its marks."""
+        """For each column, the indices of its numbers.
+
+        An array of filled numbers ends with a mark for each number with gaps. Pass its width to include the marks.
+        """
         plain = self._plain()
         indices = {name: [i] for i, name in enumerate(plain)}
         if self.vectorizer is not None:

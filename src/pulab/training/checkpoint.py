@@ -87,7 +87,7 @@ class Checkpoint:
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether the training has taken long enough to keep its end, until the whole fit is done."""
+        """Whether the training has taken long enough to keep its result until the whole fit is done."""
         return time.monotonic() >= self._begun + LEAST
 
     @property
@@ -98,7 +98,7 @@ class Checkpoint:
     def save(self, state: Mapping[str, Any] | Callable[[], Mapping[str, Any]], position: str) -> None:
         """Write the state and wait until the disk has it. If it cannot be written, warn: the training goes on.
 
-        A function that gives the state is a part of the save's time.
+        If ``state`` is a function, its time counts as time of the save.
         """
         start = time.monotonic()
         tensors: dict[str, Tensor] = {}
@@ -237,8 +237,8 @@ class Interrupts:
     """While trainings with checkpoints run, Ctrl-C, SIGTERM and SIGHUP wait for the end of the step, for a save.
 
     They wait only in the main thread, and not if they are ignored. After the save they do what they did before: call
-    their handler, or end the process. A second signal does not wait. The first does not either if ``save_now`` could
-    save at once.
+    their handler, or end the process. A second signal does not wait. Nor does the first one if ``save_now`` returns
+    True: then nothing is left to save.
     """
 
     def __init__(self, save_now: Callable[[], bool] = lambda: False) -> None:
