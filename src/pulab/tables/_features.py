@@ -16,7 +16,7 @@ from pulab.tables._columns import Column
 
 Single = NDArray[np.float32]
 PLAIN = ("number", "boolean", "time")  # kinds that are numbers already
-# skrub's defaults: a column with so many different words is embedded in so many numbers.
+# skrub's defaults: a column with MANY_WORDS different words or more becomes EMBEDDED numbers.
 MANY_WORDS, EMBEDDED = 40, 30
 ENCODER = 0.7e6  # bytes that skrub keeps for a column of 300 words, measured
 COPIES = 3  # of all numbers, at least: as they are, without gaps, and those of a fold

@@ -1,9 +1,10 @@
 """One model that several processes train together, each with a part of the rows.
 
 Every rank passes its own rows of a batch through the network. The logits of all ranks are then gathered, so every rank
-computes the same loss over the whole batch. So a clamp, or a divergence between shares, is that of one process, though
-it is no mean over rows. Back through the gathering, each rank keeps the gradient of its own rows, and torch's
-DistributedDataParallel adds up the gradients of the weights. BatchNorm takes the statistics of the whole batch.
+computes the same loss over the whole batch. So even a term that is no mean over rows, such as a clamp or a divergence
+between shares, is the same as in one process. Back through the gathering, each rank keeps the gradient of its own rows,
+and torch's DistributedDataParallel adds up the gradients of the weights. BatchNorm uses the statistics of the whole
+batch.
 """
 
 import warnings
