@@ -51,12 +51,13 @@ def saves(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], list[str]]:
     """Stop a fit when this many saves are done. Gives the positions of the saves since."""
     save_one, seen, left = Checkpoint.save, list[str](), [10**9]
 
-    def save_and_stop(self: Checkpoint, state: Any, position: str) -> None:
+    def save_and_stop(self: Checkpoint, state: Any, position: str) -> bool:
         if left[0] == 0:
             raise Stopped
         left[0] -= 1
-        save_one(self, state, position)
+        written = save_one(self, state, position)
         seen.append(position)
+        return written
 
     def allow(n: int | None) -> list[str]:
         left[0] = 10**9 if n is None else n
@@ -463,6 +464,24 @@ def test_a_full_disk_stops_no_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.warns(PulabWarning, match="cannot be written: No space left on device. The training goes on"):
         clf = unfitted("logistic", checkpoint=tmp_path / "a").fit(X, S)
     assert same(clf, unfitted("logistic").fit(X, S))
+
+
+def test_what_a_full_disk_refused_is_saved_when_the_fit_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    work = Work(np.random.default_rng(0), Checkpoint(tmp_path / "a", []))
+    with work.kept():
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", full)
+            with pytest.warns(PulabWarning, match="No space left on device"):
+                work(lambda: 1)
+        assert not (tmp_path / "a").exists()
+        assert work.save_now()  # as a signal does
+        raw = (tmp_path / "a").read_bytes()
+    assert module._from_bytes(raw)[0]["position"] == "1 pieces"
 
 
 def test_a_saved_model_does_not_name_the_checkpoint(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ class Work:
         assert self._checkpoint is not None
         self._is_busy = True
         try:
-            self._checkpoint.save(self._state, f"{len(self._done)} pieces")
-            self._unsaved = 0
+            if self._checkpoint.save(self._state, f"{len(self._done)} pieces"):
+                self._unsaved = 0
         finally:
             self._is_busy = False
         if self._interrupts and self._interrupts.came and threading.current_thread() is threading.main_thread():

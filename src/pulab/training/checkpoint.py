@@ -95,8 +95,10 @@ class Checkpoint:
         """Whether the file lies in a folder of many, and stays when its fit is done."""
         return self._in_folder
 
-    def save(self, state: Mapping[str, Any] | Callable[[], Mapping[str, Any]], position: str) -> None:
+    def save(self, state: Mapping[str, Any] | Callable[[], Mapping[str, Any]], position: str) -> bool:
         """Write the state and wait until the disk has it. If it cannot be written, warn: the training goes on.
+
+        Returns whether it was written.
 
         If ``state`` is a function, its time counts as time of the save.
         """
@@ -107,12 +109,14 @@ class Checkpoint:
         try:
             with whole_file(self.path) as file:
                 file.write(_to_bytes(document, tensors))
-            self.last = position
+            self.last, is_written = position, True
         except OSError as error:
+            is_written = False
             kept = "" if self.last is None else f" The one of {self.last} stays."
             warn(f"the checkpoint {self.path} cannot be written: {error.strerror}.{kept} The training goes on.")
         now = time.monotonic()
         self._due = now + max(SECONDS, (now - start) / SHARE)
+        return is_written
 
     def load(self) -> dict[str, Any] | None:
         """The state in the file. None if there is no file."""
