@@ -5,10 +5,10 @@
     python benchmarks/scaling.py score [rows …]                         # 10⁵, 10⁶ and 10⁷ without numbers
     python benchmarks/scaling.py train [rows …]                         # 10⁵ and 10⁶ without numbers
 
-The workers are two machines of one CPU each, both of them processes here. Each machine has a core of its own, with all
-its processes: the driver and the head's daemons share the first core with the first worker, with one worker and with
-two. ``plain`` is the control: the same trials in one process, and in two at once, without Ray. It says what the
-computer itself loses when both cores work.
+The workers are two machines of one CPU each. Both are groups of processes on this computer, and each is bound to a core
+of its own. The driver and the daemons of Ray's head share the first core with the first worker, in every measurement.
+``plain`` is the control: the same trials in one process, and in two at once, without Ray. It shows how much slower the
+computer itself is when both cores work.
 
 Each measurement goes to results/performance/scaling.jsonl as soon as it is there. The same command, at the same commit,
 measures what is missing.
@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def on_core(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-# What one process of the control does. It says how long its runs took, without the imports.
+# A process of the control. It prints how long its runs took, without the imports.
 PLAIN = """
 import sys, time
 from scaling import some_trials
@@ -145,7 +146,7 @@ def workers(rounds: int, trials: int, rows: int) -> None:
         for what, size in sizes.items()
     ]
     left = missing(wanted)
-    # Seconds of a core that one takes, twice with its warm-up. The control needs none, and its work does not shrink.
+    # CPU seconds: with a warm-up, so twice the work. The control has no warm-up, and each of its processes does all.
     cost = {"plain": 4.0 * trials, "trials": 2 * 4.0 * trials, "score": 2 * 4e-6 * rows}
     guess = sum(10 + cost[one["what"]] / (1 if one["what"] == "plain" else one["workers"]) for one in left)
     say(f"{len(left)} of {len(wanted)} measurements are missing: about {guess / 60:.1f} minutes on quiet cores")
@@ -167,7 +168,7 @@ def _workers(place: Path, left: list[dict[str, Any]], rounds: int, trials: int, 
     model = model_of(place)
     write(place / "all.parquet", rows)
     cluster = Cluster(initialize_head=True, head_node_args={**MACHINE, "include_dashboard": False})
-    turn = iter(range(1000))
+    turn = count()
 
     def run_trials() -> None:
         list(run_all(some_trials(trials), device="cpu", ray=OnRay()))
@@ -209,7 +210,7 @@ def _workers(place: Path, left: list[dict[str, Any]], rounds: int, trials: int, 
 
 
 def in_process(words: list[str]) -> tuple[float, float]:
-    """Seconds of a processor and peak GiB of a process of its own. Other work changes the first little."""
+    """CPU seconds and peak GiB of a process of its own. Other programs change the CPU seconds only a little."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -38,7 +38,7 @@ from pulab._packing._skops import loaded as loaded_parts
 from pulab.cli._console import write_whole
 from pulab.errors import InputError, ModelFileError
 from pulab.methods import METHODS
-from pulab.persistence import load_model, save_model
+from pulab.persistence import _folder, load_model, save_model
 from pulab.tables import TableModel, fit_table
 
 from .conftest import Blobs
@@ -238,6 +238,26 @@ def test_a_part_must_be_a_regular_file_of_the_folder(odd: str, folder: Path, tmp
     else:
         part.mkdir()
     with pytest.raises(ModelFileError):
+        load_model(broken)
+
+
+def test_ctrl_c_while_a_part_is_read_is_not_called_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come when bytes were read and are not in the checksum yet."""
+
+    def interrupted(part: Any) -> None:
+        part._file.read(10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(_folder.READERS, ".skops", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_model(folder)
+
+
+def test_a_part_that_cannot_be_read_is_called_damaged_if_its_checksum_is_wrong(folder: Path, tmp_path: Path) -> None:
+    broken = copied(folder, tmp_path / "model")
+    part = broken / "part-0.skops"
+    part.write_bytes(b"x" * part.stat().st_size)
+    with pytest.raises(ModelFileError, match=r"part-0\.skops is cut off or has been changed since it was written"):
         load_model(broken)
 
 

@@ -1,8 +1,8 @@
 """The most memory that loading a model takes: python benchmarks/torture/memory.py [KIND …].
 
 For each kind of file a process of its own makes a large model and a tiny one. A fresh process loads the tiny one, which
-imports all libraries, and then the large one. The difference between the resident memory before the second load and its
-highest value meanwhile is the peak. Each kind gets a row in results/reliability/memory.jsonl. Linux only.
+imports all libraries, and then the large one. The peak is the highest resident memory during the second load, minus the
+resident memory before it. Each kind gets a row in results/reliability/memory.jsonl. Linux only.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from pulab.bench.store import append_row
 
 ROWS = Path(__file__).parents[2] / "results" / "reliability" / "memory.jsonl"
 MIB = 2**20
-# More than twice the file only by this: what the heap of a process keeps, buffers of a read, and the code and tables of
-# libraries that only a large model makes them touch.
+# The limit: RATIO times the files plus SPARE MiB. SPARE is for what the heap of a process keeps, for read buffers, and
+# for code and tables of libraries that only a large model needs.
 RATIO, SPARE = 2, 8
 
 
@@ -198,7 +198,7 @@ def peak_of_load(tiny: Path, large: Path) -> float:
     load(tiny, module_for(tiny))
     module = module_for(large)
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what is free already must not serve the load
+    ctypes.CDLL(None).malloc_trim(0)  # memory that is free already must not be used for the load
     before = memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the highest value is counted from here
     model = load(large, module)

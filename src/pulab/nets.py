@@ -89,9 +89,10 @@ class MLP(nn.Sequential):
 
 
 class InDouble(nn.Module):
-    """A net of dense layers in float64. Of large weights, only a part is there in float64 at a time.
+    """A net of dense layers that computes in float64. It converts large weights part by part.
 
-    A copy in float64 would take twice the memory of the net, and loading a model scores two rows.
+    A whole copy in float64 would take twice the memory of the net. Loading a model scores two rows, so the copy would
+    count as memory of loading.
     """
 
     def __init__(self, net: MLP) -> None:
@@ -102,7 +103,7 @@ class InDouble(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.net:
             if isinstance(layer, nn.Linear):
-                n = max(1, 2**19 // layer.in_features)
+                n = max(1, 2**19 // layer.in_features)  # units in a part: 4 MiB of weights
                 # One buffer for all parts: glibc does not give aligned memory that was freed to the next part.
                 double = torch.empty(
                     min(n, layer.out_features), layer.in_features, dtype=torch.float64, device=x.device

@@ -78,6 +78,19 @@ def test_an_error_is_one_line_and_a_traceback_only_if_asked_for(
         main()
 
 
+def test_an_error_that_was_not_expected_says_its_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PULAB_DEBUG", raising=False)
+    for error, line in (
+        (KeyError("loss"), "KeyError: 'loss'. This is a bug in pulab. PULAB_DEBUG=1 shows where."),
+        (PulabError("no such file."), "no such file."),
+        (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate 3 GiB"),
+    ):
+        assert _console.fail(error) == 1
+        assert capsys.readouterr().err == f"pulab: {line}\n"
+
+
 def test_demo(tmp_path: Path) -> None:
     page = tmp_path / "demo.html"
     words = [sys.executable, "-m", "pulab", "demo", "--trials", "1", "--json", "--out", str(page)]

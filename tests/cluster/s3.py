@@ -89,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         while size := int(stream.readline().split(b";")[0], 16):
             content += stream.read(size)
             stream.readline()
-        while stream.readline().strip():  # sums to check by
+        while stream.readline().strip():  # checksums
             pass
         return content
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 import pulab
 from pulab import ElkanNotoClassifier, NNPUClassifier, PositiveKindsClassifier, TwoStepPUClassifier
@@ -51,12 +51,13 @@ def saves(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], list[str]]:
     """Stop a fit when this many saves are done. Gives the positions of the saves since."""
     save_one, seen, left = Checkpoint.save, list[str](), [10**9]
 
-    def save_and_stop(self: Checkpoint, state: Any, position: str) -> None:
+    def save_and_stop(self: Checkpoint, state: Any, position: str) -> bool:
         if left[0] == 0:
             raise Stopped
         left[0] -= 1
-        save_one(self, state, position)
+        written = save_one(self, state, position)
         seen.append(position)
+        return written
 
     def allow(n: int | None) -> list[str]:
         left[0] = 10**9 if n is None else n
@@ -279,6 +280,13 @@ def test_kinds_in_a_folder_stay_there(tmp_path: Path, fits: list[int]) -> None:
     assert len(fits) == 2 * 6
 
 
+def test_rows_of_numbers_and_words_in_a_list_can_be_kept(tmp_path: Path) -> None:
+    rows = [[x, "high" if x > 0 else "low"] for x in X[:, 0].tolist()]
+    base = make_pipeline(OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ElkanNotoClassifier())
+    clf = of_kinds(base, checkpoint=tmp_path / "a").fit(rows, KINDS)
+    np.testing.assert_array_equal(clf.predict_proba(rows), of_kinds(base).fit(rows, KINDS).predict_proba(rows))
+
+
 def test_other_kinds_are_refused(tmp_path: Path, saves: Any) -> None:
     clf = of_kinds(checkpoint=tmp_path / "a")
     saves(2)
@@ -456,6 +464,24 @@ def test_a_full_disk_stops_no_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.warns(PulabWarning, match="cannot be written: No space left on device. The training goes on"):
         clf = unfitted("logistic", checkpoint=tmp_path / "a").fit(X, S)
     assert same(clf, unfitted("logistic").fit(X, S))
+
+
+def test_what_a_full_disk_refused_is_saved_when_the_fit_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    work = Work(np.random.default_rng(0), Checkpoint(tmp_path / "a", []))
+    with work.kept():
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", full)
+            with pytest.warns(PulabWarning, match="No space left on device"):
+                work(lambda: 1)
+        assert not (tmp_path / "a").exists()
+        assert work.save_now()  # as a signal does
+        raw = (tmp_path / "a").read_bytes()
+    assert module._from_bytes(raw)[0]["position"] == "1 pieces"
 
 
 def test_a_saved_model_does_not_name_the_checkpoint(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Values on disk, for models and for checkpoints. What is read runs no code: there is no pickle, and no fallback."""
+"""Values on disk, for models and for checkpoints. Reading runs no code from a file: pickle is never used."""
 
 from pulab._packing._checks import check_jobs
 from pulab._packing._content import Content

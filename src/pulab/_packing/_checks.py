@@ -41,7 +41,8 @@ def check_jobs(settings: Mapping[Any, Any]) -> None:
             raise ModelFileError(f"{name} in it is {str(jobs)[:20]}")
 
 
-def _must(holds: Any, what: str) -> None:
+def must(holds: Any, what: str) -> None:
+    """Refuse a file for which a condition does not hold. ``what`` says what is wrong with it."""
     if not holds:
         raise ModelFileError(what)
 
@@ -61,7 +62,7 @@ def _check_forest(forest: Any) -> None:
 def _check_isolation(model: Any) -> None:
     """Its trees get its rows unchecked. pulab gives each of them all columns."""
     if hasattr(model, "estimators_"):
-        _must(model._max_features == model.n_features_in_, "a tree in it uses other columns")
+        must(model._max_features == model.n_features_in_, "a tree in it uses other columns")
         _check_width([tree.tree_ for tree in model.estimators_], model.n_features_in_)
 
 
@@ -70,20 +71,20 @@ def _check_stages(model: Any) -> None:
     if hasattr(model, "estimators_"):
         trees = model.estimators_
         one = isinstance(trees, np.ndarray) and trees.shape == (len(trees), 1) and len(model.classes_) == 2
-        _must(one and model.n_trees_per_iteration_ == 1, "its trees do not fit its classes")
+        must(one and model.n_trees_per_iteration_ == 1, "its trees do not fit its classes")
         _check_width([tree.tree_ for tree in trees.ravel()], model.n_features_in_)
 
 
 def _check_width(trees: list[Any], n_features: int) -> None:
     for tree in trees:
-        _must(type(tree).__name__ == "Tree", "a tree in it is invalid")
-        _must(tree.n_features == n_features, "a tree in it uses features that do not exist")
+        must(type(tree).__name__ == "Tree", "a tree in it is invalid")
+        must(tree.n_features == n_features, "a tree in it uses features that do not exist")
 
 
 def _check_tree(tree: Any) -> None:
     left, right, feature = tree.children_left, tree.children_right, tree.feature
-    _must(len(left) == tree.node_count > 0, "a tree in it is invalid")
-    _must((np.abs(tree.value) < TOO_LARGE).all(), "a tree in it has values that are no numbers")
+    must(len(left) == tree.node_count > 0, "a tree in it is invalid")
+    must((np.abs(tree.value) < TOO_LARGE).all(), "a tree in it has values that are no numbers")
     _check_nodes(left, right, feature, left == -1, tree.n_features)
 
 
@@ -94,26 +95,26 @@ def _check_hist(model: Any) -> None:
     if not hasattr(model, "_predictors"):
         return
     n = model.n_features_in_
-    _must(len(model._bin_mapper.is_categorical_) == n, "a tree in it uses features that do not exist")
+    must(len(model._bin_mapper.is_categorical_) == n, "a tree in it uses features that do not exist")
     for predictor in (one for some in model._predictors for one in some):
-        _must(type(predictor).__name__ == "TreePredictor", "a tree in it is invalid")
+        must(type(predictor).__name__ == "TreePredictor", "a tree in it is invalid")
         nodes = predictor.nodes
-        _must(nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1 and len(nodes) > 0, "a tree in it is invalid")
-        _must((np.abs(nodes["value"]) < TOO_LARGE).all(), "a tree in it has values that are no numbers")
+        must(nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1 and len(nodes) > 0, "a tree in it is invalid")
+        must((np.abs(nodes["value"]) < TOO_LARGE).all(), "a tree in it has values that are no numbers")
         is_leaf = nodes["is_leaf"] == 1
-        _must((nodes["is_leaf"] <= 1).all(), "a tree in it is invalid")
+        must((nodes["is_leaf"] <= 1).all(), "a tree in it is invalid")
         _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], is_leaf, n)
         # pulab passes numbers alone. Categories would need more checks, of the bitsets of the bins.
-        _must(not nodes["is_categorical"].any() and not np.any(model._bin_mapper.is_categorical_), "it has categories")
+        must(not nodes["is_categorical"].any() and not np.any(model._bin_mapper.is_categorical_), "it has categories")
 
 
 def _check_nodes(left: AnyArray, right: AnyArray, feature: AnyArray, is_leaf: AnyArray, n_features: int) -> None:
     """Refuse trees whose nodes point outside the tree or back: scikit-learn would follow them."""
     inner = np.flatnonzero(~is_leaf)
     for child in (left[inner].astype(np.int64), right[inner].astype(np.int64)):
-        _must(((child > inner) & (child < len(left))).all(), "a tree in it is invalid")
+        must(((child > inner) & (child < len(left))).all(), "a tree in it is invalid")
     used = feature[inner].astype(np.int64)
-    _must(((used >= 0) & (used < n_features)).all(), "a tree in it uses features that do not exist")
+    must(((used >= 0) & (used < n_features)).all(), "a tree in it uses features that do not exist")
 
 
 def _check_svm(model: Any) -> None:
@@ -132,23 +133,23 @@ def _check_svm(model: Any) -> None:
     }
     for name, (dtype, shape) in arrays.items():
         array = vars(model).get(name)
-        _must(isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape, f"its {name} do not fit")
+        must(isinstance(array, np.ndarray) and array.dtype == dtype and array.shape == shape, f"its {name} do not fit")
     for name in ("_probA", "_probB"):
         array = vars(model).get(name)
-        _must(isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape in ((0,), (pairs,)), name)
+        must(isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape in ((0,), (pairs,)), name)
     whole = counts.tolist() == [n, n] if one_class else counts.min() >= 0 and counts.sum() == n
-    _must(whole and n_classes > 1, "its _n_support do not fit")
-    _must(model._sparse is False and model.kernel in ("linear", "poly", "rbf", "sigmoid"), "its kernel is unknown")
+    must(whole and n_classes > 1, "its _n_support do not fit")
+    must(model._sparse is False and model.kernel in ("linear", "poly", "rbf", "sigmoid"), "its kernel is unknown")
 
 
 def _check_random(state: Any) -> None:
     """A place outside the state would be read at the next random number."""
     found = state.get_state(legacy=False)
-    _must(found["bit_generator"] == "MT19937" and 0 <= found["state"]["pos"] <= 624, "a random state in it is invalid")
+    must(found["bit_generator"] == "MT19937" and 0 <= found["state"]["pos"] <= 624, "a random state in it is invalid")
 
 
 def _check_generator(generator: Any) -> None:
-    _must(type(generator.bit_generator).__name__ == "PCG64", "a random generator in it is invalid")
+    must(type(generator.bit_generator).__name__ == "PCG64", "a random generator in it is invalid")
 
 
 CHECKS = {

@@ -20,9 +20,9 @@ Kind = tuple[Callable[[Any], bool], Callable[..., Any], Callable[..., Any]]
 
 @dataclass
 class Content:
-    """The arrays and files that packed values refer to. Each is taken out when it is unpacked, so that it can go.
+    """The arrays and files that packed values refer to. Unpacking takes each out, so that its memory can be freed.
 
-    A file is its bytes. One that was read from a model is what its reader made of it.
+    ``blobs`` has the bytes of each file. Where a model was read from disk, skops files are there as ``Skops``.
     """
 
     kinds: ClassVar[dict[str, Kind]]

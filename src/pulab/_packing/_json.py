@@ -6,8 +6,9 @@ from typing import Any
 
 from pulab.errors import ModelFileError
 
-# A list or a dict takes 56 to 184 bytes, and may be written in two. So there may be one for so many bytes. Files
-# that pulab writes have one for 59 or more. Words and numbers still take up to 17 times their text.
+# A list or a dict takes 56 to 184 bytes of memory, and its text may be two bytes long. So a text may have one list or
+# dict for each 32 bytes. Files that pulab writes have one for 59 bytes or more. Words and numbers still take up to 17
+# times their text.
 BYTES, SPARE = 32, 1000
 
 

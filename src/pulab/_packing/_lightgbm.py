@@ -57,9 +57,9 @@ _OF_ONE_LEAF = ("leaf_weight", "leaf_count")  # empty in a tree without splits
 
 
 class Checked(str):
-    """A checked text as LightGBM takes it. Its Python code looks at the last line, its compiled code at the bytes.
+    """A checked text for ``lightgbm.Booster``. LightGBM would encode a plain str, and have the text in memory twice.
 
-    A plain str would be encoded by LightGBM, and the text be in memory twice.
+    Its Python code looks only at the last line, which is the content of this str. Its compiled code gets ``raw``.
     """
 
     raw: bytes
@@ -101,7 +101,7 @@ def check_lightgbm(raw: bytes) -> int:
 
 
 def _check_tree(raw: bytes, start: int, end: int, i: int, n_features: int) -> None:
-    """Refuse a tree. One line is split at a time: a split text takes ten times its size."""
+    """Check a tree. One line is split at a time: a split text takes ten times its size."""
     values: dict[str, tuple[int, int]] = {}
     while raw.endswith(b"\n", start, end):
         end -= 1

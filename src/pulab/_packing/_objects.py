@@ -1,7 +1,7 @@
 """The objects of a skops file, made here: each as skops would make it, but one after the other.
 
 skops keeps the bytes of all arrays, the arrays, and what is made of them until the last object is there. A forest then
-takes four times its file. Here each description is dropped when its object is made.
+takes four times its file. Here the description of an object is dropped as soon as the object is made.
 """
 
 import json
@@ -145,7 +145,7 @@ class Maker:
         return np.random.Generator(bits)
 
     def _TreeNode(self, node: Node) -> Any:
-        # A tree copies its arrays. Nobody else has them, so they are not kept for other nodes.
+        # A tree copies its arrays, and no other object has them. So they are not kept for later nodes.
         own = Maker(self._arrays, ChainMap({}, self._made))
         made = _type(node.name)(*own(node.more))
         return _with_state(made, own(node.content))

@@ -1,7 +1,7 @@
 """The files of a model, read once: numbers go from the disk straight into the arrays where they stay.
 
-So loading needs no copy of a file beside its arrays. A file is never mapped: a process that touches a map of a file
-which was cut meanwhile is ended by a signal. All sizes are checked before memory is asked for.
+So loading needs no copy of a file beside its arrays. A file is never mapped into memory: if another process cuts a
+mapped file, a signal ends the reader. All sizes are checked before memory is allocated.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from pulab._packing._checks import must
 from pulab._packing._json import read_json
 from pulab._validation import AnyArray
 from pulab.errors import ModelFileError
@@ -28,11 +29,11 @@ class Part:
 
     def read(self, n: int) -> bytes:
         """The next n bytes."""
-        _must(0 <= n <= self.left, "its parts are larger than the file")
+        must(0 <= n <= self.left, "its parts are larger than the file")
         raw = self._file.read(n)
         self._hash.update(raw)
         self.left -= n
-        _must(len(raw) == n, "it is cut off")
+        must(len(raw) == n, "it is cut off")
         return raw
 
     def rest(self) -> bytes:
@@ -41,18 +42,18 @@ class Part:
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any], by_column: bool = False) -> AnyArray:
         """The next bytes as an array, whose size the caller has checked."""
-        _must(not dtype.hasobject, "an array in it has objects")
+        must(not dtype.hasobject, "an array in it has objects")
         array = np.empty(shape, dtype, "F" if by_column else "C")
         if array.nbytes:
             raw = memoryview((array.T if by_column else array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
             read = self._file.readinto(raw)  # type: ignore[attr-defined]  # files and BytesIO have it
             self._hash.update(raw)
             self.left -= array.nbytes
-            _must(read == array.nbytes, "it is cut off")
+            must(read == array.nbytes, "it is cut off")
         return array
 
     def checksum(self) -> str:
-        """Of the whole file, also of what nobody has read. A file that has grown meanwhile gets another one."""
+        """The checksum of the whole file, also of bytes that were not read yet. One of a grown file is another."""
         left = self.left + 1
         while left and (raw := self._file.read(min(PIECE, left))):
             self._hash.update(raw)
@@ -61,7 +62,7 @@ class Part:
 
 
 def part_of(raw: bytes) -> Part:
-    """The same of bytes in memory."""
+    """A part whose bytes are in memory."""
     return Part(io.BytesIO(raw), len(raw))
 
 
@@ -78,15 +79,15 @@ def read_arrays(part: Part) -> dict[str, AnyArray]:
     arrays, at = {}, 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         dtype, shape = np.dtype(DTYPES[entry["dtype"]]), entry["shape"]
-        _must(all(type(n) is int and n >= 0 for n in shape), "an array in it has an invalid shape")
+        must(all(type(n) is int and n >= 0 for n in shape), "an array in it has an invalid shape")
         end = at + math.prod(shape) * dtype.itemsize
-        _must(entry["data_offsets"] == [at, end], "an array in it has another size than its header says")
-        _must(end - at <= part.left, "an array in it is larger than the file")
+        must(entry["data_offsets"] == [at, end], "an array in it has another size than its header says")
+        must(end - at <= part.left, "an array in it is larger than the file")
         arrays[name] = part.array(tuple(shape), dtype)
         at = end
-    _must(part.left == 0, "it is longer than its header says")
+    must(part.left == 0, "it is longer than its header says")
     for array in arrays.values():
-        _must(array.dtype != bool or array.view(np.uint8).max(initial=0) <= 1, "an array in it is not of booleans")
+        must(array.dtype != bool or array.view(np.uint8).max(initial=0) <= 1, "an array in it is not of booleans")
     return arrays
 
 
@@ -100,7 +101,7 @@ _LARGE, _OF_LARGE = 2**32 - 1, struct.Struct("<2H2Q")
 class Skops(NamedTuple):
     """A skops file: how its objects are made, in JSON, and its arrays."""
 
-    schema: list[str]  # one text, in a list so that the one who parses it can drop it
+    schema: list[str]  # one text, in a list so that the parser can take it out and free it
     arrays: dict[str, AnyArray]
 
 
@@ -111,18 +112,18 @@ def read_skops(part: Part) -> Skops:
     while (head := _HEAD.unpack(part.read(_HEAD.size)))[0] == b"PK\3\4":
         _, _, flags, method, _, _, _, stored, size, n_name, n_more = head
         name, more = part.read(n_name).decode("ascii"), part.read(n_more)
-        _must(method == 0, "a part of it is compressed, and could grow to any size")
+        must(method == 0, "a part of it is compressed, and could grow to any size")
         if size == _LARGE:
             kind, _, size, stored = _OF_LARGE.unpack_from(more)
-            _must(kind == 1, "a part of it has no size")
-        _must(not flags & ~0x800 and stored == size, "a part of it is not as skops writes it")
-        _must(size <= part.left, "its parts are larger than the file")
-        _must(name not in arrays and not (schema and name == SCHEMA), "two parts of it have one name")
+            must(kind == 1, "a part of it has no size")
+        must(not flags & ~0x800 and stored == size, "a part of it is not as skops writes it")
+        must(size <= part.left, "its parts are larger than the file")
+        must(name not in arrays and not (schema and name == SCHEMA), "two parts of it have one name")
         if name == SCHEMA:
             schema.append(part.read(size).decode("ascii"))
         else:
             arrays[name] = _read_npy(part, size)
-    _must(head[0] == b"PK\1\2" and schema, "it is not a skops file")  # the list of members, which nobody needs
+    must(head[0] == b"PK\1\2" and schema, "it is not a skops file")  # the list of members, which nobody needs
     return Skops(schema, arrays)
 
 
@@ -135,8 +136,3 @@ def _read_npy(part: Part, size: int) -> AnyArray:
     if math.prod(shape) * dtype.itemsize != part.left - end or math.prod(shape) > size:
         raise ModelFileError("an array in it has another size than its header says")
     return part.array(shape, dtype, by_column)
-
-
-def _must(holds: Any, what: str) -> None:
-    if not holds:
-        raise ModelFileError(what)

@@ -1,9 +1,9 @@
 """Parts fitted by scikit-learn and skrub, in skops files.
 
-skops checks types. It does not check contents, and some compiled code of scikit-learn follows the numbers in a file
-unchecked: a wrong one ends the process. So three things are checked here. Before skops sees a file: its sizes, and that
-it pairs only known types with known ways to make them. After skops made the objects, and before any of them is used:
-the numbers that compiled code would follow.
+skops writes these files. pulab reads them itself, which takes less memory. Some compiled code of scikit-learn follows
+the numbers in a file unchecked: a wrong number ends the process. So there are checks before and after the objects are
+made. Before: the sizes in the file, and that it pairs only known types with known ways to make them. After, and before
+any object is used: the numbers that compiled code would follow.
 """
 
 import json
@@ -11,7 +11,7 @@ import re
 from typing import Any
 from zipfile import ZIP_STORED
 
-from pulab._packing._checks import check_contents
+from pulab._packing._checks import check_contents, must
 from pulab._packing._json import read_json
 from pulab._packing._lightgbm import check_lightgbm
 from pulab._packing._objects import Maker, Node, as_node, nodes
@@ -112,8 +112,8 @@ def _check(root: Node, arrays: dict[str, AnyArray]) -> None:
         if not _is_known(node):
             raise ModelFileError(f"it holds a {node.name[:80]} ({node.loader[:30]}), which pulab does not load")
         if node.file is not None:
-            _must(node.file in arrays, "an array of it is missing")
-            _must(owners.setdefault(node.file, node.id) == node.id, "two arrays of it share a file")
+            must(node.file in arrays, "an array of it is missing")
+            must(owners.setdefault(node.file, node.id) == node.id, "two arrays of it share a file")
         if node.name == BOOSTER or node.loader == "RandomGeneratorNode":
             special.append(node)
     if not special:
@@ -122,21 +122,16 @@ def _check(root: Node, arrays: dict[str, AnyArray]) -> None:
         by_id.setdefault(node.id, []).append(node)
     for node in special:
         if node.name == BOOSTER:
-            _must("handle" not in node.content.content, "its booster has two texts")  # an older name
+            must("handle" not in node.content.content, "its booster has two texts")  # an older name
             check_lightgbm(_json_in(node.content, "_handle", by_id).encode())
         else:
             size = _json_in(node.content["seed_seq"], "pool_size", by_id)
-            _must(size == 4, "a random generator in it is invalid")
+            must(size == 4, "a random generator in it is invalid")
 
 
 def _json_in(dictionary: Node, key: str, by_id: dict[int, list[Node]]) -> Any:
     """A value of a dict in the schema. Nodes with the same number must be equal: any of them may be taken."""
     value = dictionary.content[key]
     same = all(other == node for node in (dictionary, value) for other in by_id[node.id])
-    _must(same and value.loader == "JsonNode", "two parts of it have one number")
+    must(same and value.loader == "JsonNode", "two parts of it have one number")
     return json.loads(value.content)
-
-
-def _must(holds: Any, what: str) -> None:
-    if not holds:
-        raise ModelFileError(what)

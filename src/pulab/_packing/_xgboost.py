@@ -1,7 +1,8 @@
 """Boosted trees of XGBoost: their JSON is checked in full, and written anew for the library in its binary form.
 
-XGBoost follows the numbers in a model file unchecked, as LightGBM does. JSON takes up to twenty times its size as
-objects of Python, and more within XGBoost. So each tree becomes arrays, is checked, and becomes bytes when it is read.
+XGBoost follows the numbers in a model file unchecked, as LightGBM does. As objects of Python, JSON takes up to twenty
+times its size, and more within XGBoost. So each tree is turned into arrays, checked, and turned into bytes as soon as
+it is read.
 """
 
 import json
@@ -53,7 +54,7 @@ _SHORT = 64  # a shorter list stays a list
 
 
 class _Tree(NamedTuple):
-    """A tree that has been checked but for its features, whose number stands behind the trees."""
+    """A checked tree. Only its features are checked later: their number comes after the trees in the file."""
 
     id: int
     n_features: str

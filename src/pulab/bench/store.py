@@ -164,8 +164,8 @@ def _place(digest: str) -> int:
 def shortened(row: Row, drawn: bool) -> Row:
     """A row with as much of its histories as is read, which is a tenth of them.
 
-    A run that a figure draws keeps the loss of every epoch. Others keep all terms of every 20th epoch and of the last,
-    whatever a method calls its terms.
+    A run that a figure draws keeps the loss of every epoch. Others keep all terms of every 20th epoch and of the last.
+    Methods have terms of different names.
     """
     return row | {name: _short_history(row[name], drawn) for name in ("history", "sigma_history")}
 

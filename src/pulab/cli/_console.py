@@ -157,13 +157,14 @@ _format_warning = warnings.formatwarning
 def fail(error: BaseException) -> int:
     """Print the error as one line. With PULAB_DEBUG=1, raise it.
 
-    An error that is neither ours nor the system's has not been foreseen. Its text alone may be as short as ``'loss'``.
+    We did not expect an error that is neither ours nor the system's. Its text alone may be as short as ``'loss'``, so
+    the line has its type, too.
     """
     if os.environ.get("PULAB_DEBUG") == "1":
         raise error
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     line = " ".join(message.split()) or type(error).__name__
-    if not (isinstance(error, PulabError | OSError) or hasattr(error, "format_message")):
-        line = f"{type(error).__name__}: {line}. This is a fault of pulab. PULAB_DEBUG=1 shows where it is."
+    if not (isinstance(error, PulabError | OSError | MemoryError) or hasattr(error, "format_message")):
+        line = f"{type(error).__name__}: {line}. This is a bug in pulab. PULAB_DEBUG=1 shows where."
     sys.stderr.write(f"pulab: {line}\n")
     return 1

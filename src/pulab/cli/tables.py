@@ -109,8 +109,8 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="A folder to keep the fits in. The same command goes on after a kill or Ctrl-C. It is removed when "
-            "the model is written.",
+            help="A folder to keep the fits in. The same command goes on after a kill or Ctrl-C. The folder is removed "
+            "when the model is written.",
             show_default=False,
         ),
     ] = None,

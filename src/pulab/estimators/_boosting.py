@@ -398,7 +398,7 @@ class NNPUBoostingClassifier(BoostedTrees):
 
         def grown(train: Any, held: Any) -> tuple[Any, int, list[dict[str, float]], Array]:
             model, length, risks = self._grow(X, positive, train, held, leaves, seed)
-            # Of folds nobody needs the trees.
+            # The trees of folds are not needed.
             return model if len(splits) == 1 else None, length, risks, self._margins(model, X[held], length)
 
         for train, held in splits:
@@ -427,7 +427,7 @@ class NNPUBoostingClassifier(BoostedTrees):
     def _grow(
         self, X: Any, positive: Marks, train: Any, held: Any | None, leaves: int, seed: int, n_trees: int | None = None
     ) -> tuple[Any, int, list[dict[str, float]]]:
-        """Trees fitted to some rows. Their number is given, or chosen by the risk on held-out rows, which is told."""
+        """Trees fitted to some rows. Their number is given, or chosen by the risk on held-out rows. Also that risk."""
         if not _varies(X[train]):
             return None, 0, []
         gradients = NNPUGradients(positive[train], self.prior_, self.scenario, self.beta, self.gamma)

@@ -47,13 +47,13 @@ def identity_of_fit(estimator: Any, arrays: Mapping[str, Any], seed: int | None,
         "the method": type(estimator).__name__,
         "the seed by random_state": seed,
         **more,
-        # Those of classifiers in it, too.
+        # Also the parameters of classifiers in it.
         **{n: _shown(value) for n, value in estimator.get_params(deep=True).items() if n not in (*LEFT_OUT, "n_jobs")},
     }
     return Identity(settings, lambda: {name: checksum_of(array) for name, array in arrays.items()})
 
 
-# Whose fits such a method may contain, and their modules.
+# Libraries whose fits such a method may contain, and their modules.
 LIBRARIES = {"scikit-learn": "sklearn", "lightgbm": "lightgbm", "xgboost": "xgboost"}
 
 
@@ -63,10 +63,11 @@ def checksum_of(array: Any) -> str:
         rows = sparse.csr_array(array)
         parts = {"data": rows.data, "columns": rows.indices, "starts": rows.indptr, "shape": np.array(rows.shape)}
     else:
-        parts = {"": np.asarray(array)}
+        array = np.asarray(array)
+        parts = {"": array}
     if all(part.dtype.kind in "biuf" for part in parts.values()):
         return checksum({name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()})
-    return sha256(canonical([array.shape, [repr(item) for item in np.asarray(array).ravel().tolist()]]))
+    return sha256(canonical([array.shape, [repr(item) for item in array.ravel().tolist()]]))
 
 
 def identity_of_body(estimator: "BasePUClassifier", task: "Task", job: Job) -> Identity:

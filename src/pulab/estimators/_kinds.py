@@ -49,8 +49,9 @@ class PositiveKindsClassifier(PUClassifier):
     random_state : int, RandomState or None
         If it is not None, every copy of the estimator gets a seed by it.
     checkpoint : path or None
-        A folder for the checkpoints of the fits, one for each kind. A new one is removed when all kinds are fitted. In
-        one that was there the files stay. The estimator must have a ``checkpoint`` and a ``random_state``.
+        A folder for the checkpoints of the fits, one for each kind. If the fit makes the folder, it removes it when all
+        kinds are fitted. In a folder that you made, the files stay. The estimator must have the parameters
+        ``checkpoint`` and ``random_state``.
 
     Attributes
     ----------

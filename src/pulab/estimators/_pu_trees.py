@@ -118,7 +118,10 @@ class Grower:
         return np.asarray(self._weight_p * labelled), np.asarray(self._weight_u * of_population)
 
     def forest(self, n_trees: int, rng: np.random.Generator, keep: Keep = lambda make: make()) -> PUTrees:
-        """So many trees, one after the other. ``keep`` makes each of them, or has it already."""
+        """n trees, one after the other.
+
+        ``keep`` gets a function that makes a tree. It returns this tree, or the same one from a checkpoint.
+        """
         trees, roots, n = [], [], 0
         for _ in range(n_trees):
             tree = keep(lambda: self._tree(rng))

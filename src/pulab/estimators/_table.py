@@ -50,11 +50,11 @@ SHARED_DOCS = {
     + """\
     random_state : int, RandomState or None
     checkpoint : path or None
-        A file to keep the finished parts of the fit in while it runs: a fitted classifier, a fold's scores, a tree. A
-        fit that was killed is run again with the same data and parameters; it goes on from there and ends with the
-        same bits. The part that was being made begins anew. The file is removed when the fit is done. A file of
-        another fit is refused. For many fits, pass an existing folder: each fit has its own file there, and it stays
-        until you delete the folder. Needs a ``random_state``.
+        A file that keeps the finished parts of the fit while it runs: a fitted classifier, a fold's scores, a tree.
+        Run a killed fit again with the same data and parameters: it goes on from the file and ends with the same bits.
+        Only the part that was not finished starts again. The file is removed when the fit is done. A file of another
+        fit is refused. For many fits, pass an existing folder: each fit has its own file there, which stays until you
+        delete it. Needs a ``random_state``.
 """,
     "attributes": """\
     classes_ : array of two labels, the positive one last
@@ -239,7 +239,7 @@ class TablePUClassifier(PUClassifier):
 
 
 def _fitted_to_few(estimator: Any, X: Any, positive: Marks) -> Any:
-    """A copy that was fitted to a few rows, or an unfitted one if these are too few for it."""
+    """A copy that is fitted to a few rows. An unfitted copy if that fails."""
     rows = np.concatenate([np.flatnonzero(marks)[:FEW] for marks in (positive, ~positive)])
     model, state = clone(estimator), np.random.get_state()  # noqa: NPY002 - a fit may draw from numpy's global source
     try:
@@ -247,7 +247,7 @@ def _fitted_to_few(estimator: Any, X: Any, positive: Marks) -> Any:
             warnings.simplefilter("ignore")
             return model.fit(X[rows], positive[rows].astype(int))
     except Exception:
-        return clone(estimator)  # the fit to all rows will tell, or not fail
+        return clone(estimator)  # the fit to all rows says why, or works
     finally:
         np.random.set_state(state)  # noqa: NPY002
 

@@ -1,4 +1,4 @@
-"""A fit in pieces. A checkpoint keeps the finished ones, and a fit that goes on gets them back."""
+"""A fit in pieces. A checkpoint keeps the finished pieces, and a fit that goes on gets them back."""
 
 import os
 import threading
@@ -39,9 +39,10 @@ class Live(NamedTuple):
 class Work:
     """The random numbers of a fit, and its finished pieces.
 
-    ``work(make)`` gives the result of ``make()``: computed, or from the checkpoint. The random numbers after it are the
-    same. Pieces are told apart by the order in which they are asked for, so that order must be the same in every fit. A
-    piece may be made of others, which are forgotten when it is finished. Without a checkpoint nothing is held.
+    ``work(make)`` gives the result of ``make()``: computed now, or from the checkpoint. In both cases the random
+    numbers go on from the same state. A piece is known by its place in the order of the calls, so that order must be
+    the same in every fit. A piece may consist of smaller ones. These are dropped when it is finished. Without a
+    checkpoint nothing is kept.
     """
 
     def __init__(self, rng: np.random.Generator, checkpoint: "Checkpoint | None" = None) -> None:
@@ -49,14 +50,14 @@ class Work:
         self._checkpoint = checkpoint
         self._done: dict[str, Packed | Live] = {}
         self._place = [0]  # how many pieces were asked for; then how many parts of the current one; and so on
-        self._lock = threading.RLock()  # pieces may end in threads, and a signal comes in the midst of anything
+        self._lock = threading.RLock()  # pieces may end in threads, and a signal may come at any moment
         self._is_busy = False
-        self._is_over = False  # a thread may be late: the fit was interrupted
+        self._is_over = False  # then nothing is saved: a thread may outlive an interrupted fit
         self._unsaved = 0
         self._interrupts: Interrupts | None = None
 
     def __call__(self, make: Callable[[], T], rng: np.random.Generator | None = None) -> T:
-        """The piece that ``make`` computes. ``rng`` is what it draws from, if it is not the fit's own."""
+        """The piece that ``make`` computes. ``rng`` is its source of random numbers; the fit's own by default."""
         if self._checkpoint is None:
             return make()
         rng, name = self.rng if rng is None else rng, self._next()
@@ -71,7 +72,10 @@ class Work:
         return value
 
     def places(self, n: int) -> list[Callable[[Callable[[], T]], T]]:
-        """Functions for so many pieces that threads may make, in any order, and without the fit's random numbers."""
+        """A function for each of n pieces, which threads may call in any order.
+
+        Each is called like ``work``: ``place(make)``. These pieces must not draw from the fit's random numbers.
+        """
         if self._checkpoint is None:
             return [lambda make: make()] * n
 
@@ -94,7 +98,7 @@ class Work:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Inside, the fit goes on from its checkpoint. At the end it is done."""
+        """Inside, the fit goes on from its checkpoint. At its end the file is removed, but not from a folder."""
         from pulab.training.checkpoint import Interrupts, damage_is_told
 
         assert self._checkpoint is not None
@@ -105,14 +109,14 @@ class Work:
             with Interrupts(self.save_now) as self._interrupts:
                 yield
                 if self._checkpoint.in_folder:
-                    self.save_now()  # they stay, for the search or the folds that go on
+                    self.save_now()  # the file stays, for a search that may go on
                 self._checkpoint.remove()
         finally:
             with self._lock:
                 self._is_over = True
 
     def save_now(self) -> bool:
-        """Save what is not saved, if it is worth it. False in the midst of a save, which must end first."""
+        """Save the new pieces, if that is worth it. False while another save runs, which must end first."""
         assert self._checkpoint is not None
         with self._lock:
             if self._is_busy:
@@ -154,8 +158,8 @@ class Work:
         assert self._checkpoint is not None
         self._is_busy = True
         try:
-            self._checkpoint.save(self._state, f"{len(self._done)} pieces")
-            self._unsaved = 0
+            if self._checkpoint.save(self._state, f"{len(self._done)} pieces"):
+                self._unsaved = 0
         finally:
             self._is_busy = False
         if self._interrupts and self._interrupts.came and threading.current_thread() is threading.main_thread():
@@ -166,14 +170,14 @@ class Work:
             if isinstance(piece, Live):
                 try:
                     self._done[name] = _packed(piece)
-                except InputError as error:  # very rare: such a classifier was kept before the fit, as a trial
+                except InputError as error:  # very rare: check_can_be_kept has tried one before the fit
                     warn(f"a part of the fit cannot be kept in the checkpoint: {error} The fit goes on.")
         return {"pieces": {name: _as_state(p) for name, p in self._done.items() if isinstance(p, Packed)}}
 
 
 @contextmanager
 def work_of(rng: np.random.Generator, checkpoint: "Checkpoint | None") -> Iterator[Work]:
-    """The work of a fit, which goes on from the checkpoint if there is one."""
+    """The work of a fit. With a checkpoint, the fit goes on from it."""
     work = Work(rng, checkpoint)
     with nullcontext() if checkpoint is None else work.kept():
         yield work
@@ -217,7 +221,7 @@ def _as_state(piece: Packed) -> dict[str, Any]:
 
 
 def _of_state(state: State) -> Packed:
-    # Copies: numbers in the midst of a file may lie where sums of them are rounded otherwise.
+    # Copies: arrays within a file may not be aligned in memory, and sums of such arrays may be rounded in another way.
     arrays = {name: tensor.numpy().copy() for name, tensor in state["arrays"].items()}
     blobs = {name: tensor.numpy().tobytes() for name, tensor in state["blobs"].items()}
     return Packed(state["value"], Content(arrays, blobs), state["random"])

@@ -18,7 +18,7 @@ class ModuleNeeded(InputError):
 
 
 class Content(Plain):
-    """The same, and classifiers of pulab."""
+    """Values as in ``pulab._packing``, and also classifiers of pulab."""
 
 
 def _pack_network(content: Content, module: Any) -> Any:
@@ -112,7 +112,7 @@ def _is_ours(value: Any) -> bool:
         return False
 
 
-# First, so that what is ours is an object in every file.
+# The own kinds come first: a Scaler, which both know, is an "object" in every model file.
 Content.kinds = {
     "net": (lambda v: hasattr(v, "named_parameters"), _pack_network, lambda content, inner, module: None),
     "object": (_is_ours, _pack_object, _unpack_object),

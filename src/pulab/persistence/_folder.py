@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from pulab import __version__
 from pulab._files import BINARY, NO_FOLLOW, NO_WAIT, WRITING, folder_beside, move_folder
-from pulab._packing._json import read_json
+from pulab._packing import read_json
 from pulab._packing._parts import Part, read_arrays, read_skops
 from pulab.errors import InputError, ModelFileError, in_one_line
 from pulab.persistence._content import Content, ModuleNeeded
@@ -143,15 +143,21 @@ def _read_part(folder: Path, name: str, checksum: str) -> Any:
         part = Part(file, os.fstat(file.fileno()).st_size)
         try:
             value = read(part)
-        finally:  # what cannot be read is most often a damaged file, and is then called so
-            if part.checksum() != checksum:
-                raise ModelFileError(f"{name} is cut off or has been changed since it was written")
+        except Exception:  # the usual cause is a damaged file, and then this is the better message
+            _refuse_damaged(part, name, checksum)
+            raise
+        _refuse_damaged(part, name, checksum)
     return value
+
+
+def _refuse_damaged(part: Part, name: str, checksum: str) -> None:
+    if part.checksum() != checksum:
+        raise ModelFileError(f"{name} is cut off or has been changed since it was written")
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """A file that must be a regular one of its folder: a pipe would never end, a link may lead anywhere."""
+    """Open a file that must be a regular one: a pipe would never end, a link may lead anywhere."""
     if path.is_symlink():  # said here, because O_NOFOLLOW gives "too many levels of symbolic links"
         raise ModelFileError(f"{path.name} is a link. Copy the file itself")
     with os.fdopen(os.open(path, os.O_RDONLY | NO_FOLLOW | NO_WAIT | BINARY), "rb") as file:
@@ -161,7 +167,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of such a file."""
+    """The bytes of a file that must be a regular one."""
     with open_regular(path) as file:
         return file.read(os.fstat(file.fileno()).st_size + 1)
 

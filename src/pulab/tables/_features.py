@@ -16,7 +16,7 @@ from pulab.tables._columns import Column
 
 Single = NDArray[np.float32]
 PLAIN = ("number", "boolean", "time")  # kinds that are numbers already
-# skrub's defaults: a column with so many different words is embedded in so many numbers.
+# skrub's defaults: a column with MANY_WORDS different words or more becomes EMBEDDED numbers.
 MANY_WORDS, EMBEDDED = 40, 30
 ENCODER = 0.7e6  # bytes that skrub keeps for a column of 300 words, measured
 COPIES = 3  # of all numbers, at least: as they are, without gaps, and those of a fold
@@ -81,7 +81,10 @@ class Features:
         return np.asarray(self.imputer.transform(numbers), dtype=np.float32)
 
     def groups(self, width: int | None = None) -> dict[str, list[int]]:
-        """For each column, the indices of its numbers; of a width with marks of filled numbers, also of its marks."""
+        """For each column, the indices of its numbers.
+
+        An array of filled numbers ends with a mark for each number with gaps. Pass its width to include the marks.
+        """
         plain = self._plain()
         indices = {name: [i] for i, name in enumerate(plain)}
         if self.vectorizer is not None:

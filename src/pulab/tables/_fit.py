@@ -131,9 +131,9 @@ def fit_table(
         one half, and no row is called if the prior is not known.
     random_state : int
     checkpoint : path, optional
-        A folder to keep the fits in, of all methods. A fit that was killed is run again with the same arguments; it
-        goes on from there and gives the same model. What takes less than a second is fitted again. A folder of another
-        fit is refused. The folder stays when the fit is done: delete it then.
+        A folder that keeps the fits of all methods. Run a killed fit again with the same arguments: it goes on from
+        the folder and gives the same model. Fits that took less than a second are not kept. A folder of another fit is
+        refused. The folder stays when the fit is done: delete it then.
     on_step : function, optional
         Called with the current step as text, the number of fits done, and their total.
 

@@ -2,10 +2,10 @@
 
 A shuffled column costs a prediction, whose time grows with the number of columns. So for all columns together the time
 would grow with their square. In a table with more than MOST columns only MOST are shuffled: those that move the scores
-most. A search finds them with few rows. It replaces groups of columns together, gives up the groups that move the
-scores least, and halves the others, until every group is one column. The groups are 2 · MOST at most, and a table of
-twice the width takes one more round. A column that moves the scores only together with columns of other groups, or only
-in rare rows, may be missed.
+most. A search finds them with few rows. It replaces the values of a whole group of columns at once, drops the groups
+that move the scores least, and halves the others, until every group is one column. There are at most 2 · MOST groups,
+and a table of twice the width takes one more round. The search may miss a column that moves the scores only together
+with columns of other groups, or only in rare rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Index = NDArray[np.intp]
 MOST = 100  # columns that are shuffled one by one
 ROWS = 2000  # labelled rows of a fold, and as many unlabeled ones, in which they are shuffled
 SEARCHED = 10  # the same for the search
-NUMBERS_AT_ONCE = 2**23  # of the search
+NUMBERS_AT_ONCE = 2**23  # the size of an array of replacements
 
 
 class Part(NamedTuple):
@@ -53,7 +53,7 @@ def parts_of(X: Views, method: str, held_out: HeldOut, labelled: Marks) -> list[
 
 
 def replaced(score: Callable[[Any], Array], X: Any, own: Sequence[int], values: Any) -> Array:
-    """Scores of rows with other values of these numbers. A copy of all numbers would take longer than the scores."""
+    """Scores of rows with other values in the columns ``own``. X is changed and restored: a copy would take longer."""
     before = X[:, own]
     X[:, own] = values
     scores = score(X)

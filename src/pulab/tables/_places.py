@@ -15,7 +15,7 @@ from pulab.tables._sources import ENDINGS, _natural, is_address, source_of
 
 
 class File(NamedTuple):
-    """A file of a table: where it is, and what shows that it was changed."""
+    """A file of a table: where it is, and its size and time, which show a change."""
 
     path: str
     size: int
@@ -32,7 +32,7 @@ REMEDIES = {
 
 
 def system_of(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it. All behind the bucket is the path as it is: ``%`` is ``%``."""
+    """The file system of an address, and the path in it. The path has no escapes: ``%`` is ``%``."""
     from pyarrow import fs
 
     begin, bucket, inside = re.fullmatch(r"(\w+:/+)([^/]*)(.*)", address, flags=re.DOTALL).groups()  # type: ignore[union-attr]
@@ -50,7 +50,7 @@ def system_of(address: str) -> tuple[Any, str]:
 
 
 def _refuse_options(address: str) -> None:
-    """The environment has them: addresses are kept in files and messages, and a ``?`` is part of a pattern."""
+    """Options belong in the environment: addresses appear in files and messages, and ``?`` is part of a pattern."""
     if re.match(r"s3://[^/]*@", address):
         raise InputError("an address must have no credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
     if option := re.search(r"[?&](region|scheme|endpoint_override)=", address):
@@ -58,7 +58,7 @@ def _refuse_options(address: str) -> None:
 
 
 def _told(error: Exception) -> str:
-    """What a store answered, without what we say ourselves, and what helps."""
+    """The answer of a store, without the words that our message has already, and a remedy."""
     answer = re.sub(r"^When .*?: (?=AWS Error)| \(Request ID: [^)]*\)", "", str(error))
     helps = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, str(error))]
     return " ".join([f"{in_one_line(OSError(answer))}.", *helps[:1]])
@@ -120,7 +120,7 @@ def _at_address(table: str) -> tuple[list[File], str]:
 
 
 def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
-    """As in a pattern of this machine: ``*`` stays within a folder, ``**`` are any folders."""
+    """As in a local pattern: ``*`` stays within a folder, ``**`` stands for any number of folders."""
     if not path or not pattern:
         return not path and list(pattern) in ([], ["**"])
     if pattern[0] == "**":
@@ -137,7 +137,7 @@ class Place:
     @classmethod
     def of(cls, given: str) -> "Place":
         """The folder of this name, or at this address."""
-        given = given.removeprefix("file://")  # there a file appears whole, too
+        given = given.removeprefix("file://")  # the same folder by its path, where a file is written all or nothing
         return cls(given.rstrip("/") if is_address(given) else str(Path(given).absolute()))
 
     def names(self) -> set[str]:

@@ -23,7 +23,7 @@ from pulab._scaling import CutScaler
 from pulab.estimators._table import TablePUClassifier
 from pulab.metrics import Array
 from pulab.tables._features import Features, Single
-from pulab.tables._importances import replaced
+from pulab.tables._importances import NUMBERS_AT_ONCE, replaced
 from pulab.tables._model import REASONS, raw_scores, takes_gaps
 
 Index = NDArray[np.intp]
@@ -31,7 +31,6 @@ BACKGROUND = 16  # rows whose values replace those of a column; fewer for many r
 LEAST_BACKGROUND = 4
 PASSES = 50_000  # rows that a model scores for them, unless LEAST_BACKGROUND needs more; a network does it in a second
 COMPARED = 10_000  # rows of the table to compare with
-NUMBERS_AT_ONCE = 2**23  # the size of an array of replacements
 NEGLIGIBLE, STRONG = 0.02, 0.25  # shares of a row's effects: below, it is no reason; above, a strong one
 SCALERS = (CutScaler, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)  # each number for itself
 LONGEST = 40  # letters of a value

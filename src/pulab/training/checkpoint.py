@@ -87,7 +87,7 @@ class Checkpoint:
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether the training has taken long enough to keep its end, until the whole fit is done."""
+        """Whether the training has taken long enough to keep its result until the whole fit is done."""
         return time.monotonic() >= self._begun + LEAST
 
     @property
@@ -95,10 +95,12 @@ class Checkpoint:
         """Whether the file lies in a folder of many, and stays when its fit is done."""
         return self._in_folder
 
-    def save(self, state: Mapping[str, Any] | Callable[[], Mapping[str, Any]], position: str) -> None:
+    def save(self, state: Mapping[str, Any] | Callable[[], Mapping[str, Any]], position: str) -> bool:
         """Write the state and wait until the disk has it. If it cannot be written, warn: the training goes on.
 
-        A function that gives the state is a part of the save's time.
+        Returns whether it was written.
+
+        If ``state`` is a function, its time counts as time of the save.
         """
         start = time.monotonic()
         tensors: dict[str, Tensor] = {}
@@ -107,12 +109,14 @@ class Checkpoint:
         try:
             with whole_file(self.path) as file:
                 file.write(_to_bytes(document, tensors))
-            self.last = position
+            self.last, is_written = position, True
         except OSError as error:
+            is_written = False
             kept = "" if self.last is None else f" The one of {self.last} stays."
             warn(f"the checkpoint {self.path} cannot be written: {error.strerror}.{kept} The training goes on.")
         now = time.monotonic()
         self._due = now + max(SECONDS, (now - start) / SHARE)
+        return is_written
 
     def load(self) -> dict[str, Any] | None:
         """The state in the file. None if there is no file."""
@@ -237,8 +241,8 @@ class Interrupts:
     """While trainings with checkpoints run, Ctrl-C, SIGTERM and SIGHUP wait for the end of the step, for a save.
 
     They wait only in the main thread, and not if they are ignored. After the save they do what they did before: call
-    their handler, or end the process. A second signal does not wait. The first does not either if ``save_now`` could
-    save at once.
+    their handler, or end the process. A second signal does not wait. Nor does the first one if ``save_now`` returns
+    True: then nothing is left to save.
     """
 
     def __init__(self, save_now: Callable[[], bool] = lambda: False) -> None:

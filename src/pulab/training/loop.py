@@ -544,9 +544,8 @@ def run_in_step(trainings: Sequence[Training], on_epoch: OnEpoch = ignore) -> No
     if device.type == "cuda":
         streams = [torch.cuda.Stream(device) for _ in trainings]  # type: ignore[no-untyped-call]
     threads = cpu_threads(max(training.work for training in trainings))
-    kept = any(training.checkpoint for training in trainings)
     with ExitStack() as stack:
-        interrupts = stack.enter_context(Interrupts()) if kept else None
+        interrupts = stack.enter_context(Interrupts()) if any(t.checkpoint for t in trainings) else None
         for context in (threads, autocast(device, None), fast_convolutions(device), _all_started(trainings)):
             stack.enter_context(context)
         if device.type == "cuda":  # the tensors were made on another stream

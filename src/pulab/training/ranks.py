@@ -1,9 +1,10 @@
 """One model that several processes train together, each with a part of the rows.
 
 Every rank passes its own rows of a batch through the network. The logits of all ranks are then gathered, so every rank
-computes the same loss over the whole batch. So a clamp, or a divergence between shares, is that of one process, though
-it is no mean over rows. Back through the gathering, each rank keeps the gradient of its own rows, and torch's
-DistributedDataParallel adds up the gradients of the weights. BatchNorm takes the statistics of the whole batch.
+computes the same loss over the whole batch. So even a term that is no mean over rows, such as a clamp or a divergence
+between shares, is the same as in one process. Back through the gathering, each rank keeps the gradient of its own rows,
+and torch's DistributedDataParallel adds up the gradients of the weights. BatchNorm uses the statistics of the whole
+batch.
 """
 
 import warnings
@@ -108,7 +109,7 @@ def total(counts: Tensor) -> Tensor:
 
 
 class _GatherNumbers(torch.autograd.Function):
-    """A row of numbers from each rank. Back: the gradients that all ranks have for the own numbers."""
+    """The numbers of all ranks, a row for each. Back: the sum of all ranks' gradients of the own numbers."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor, rank: int, n_ranks: int) -> Tensor:
@@ -131,24 +132,24 @@ class WholeBatchNorm:
     """
 
     def __init__(self) -> None:
-        self.unseen = False  # whether the rows that pass stand for none: this rank has no row of the batch
+        self.unseen = False  # whether the row that passes is a placeholder: this rank has no row of the batch
 
     @contextmanager
     def inside(self, *modules: nn.Module) -> Iterator[None]:
         """Replace what the BatchNorm layers of these modules do in training."""
-        torchs, layers = nn.modules.batchnorm._BatchNorm, []
+        of_torch, layers = nn.modules.batchnorm._BatchNorm, []
         for name, layer in (pair for module in modules for pair in module.named_modules()):
-            if not isinstance(layer, torchs):
+            if not isinstance(layer, of_torch):
                 continue
-            if type(layer).forward is not torchs.forward or "forward" in vars(layer):
+            if type(layer).forward is not of_torch.forward or "forward" in vars(layer):
                 raise InputError(
                     f"several processes train nn.BatchNorm, but {name!r} is a {type(layer).__name__} with a forward of "
-                    "its own. Use torch's, or GroupNorm."
+                    "its own. Use nn.BatchNorm1d, 2d or 3d, or GroupNorm."
                 )
             if layer.running_mean is None:
                 raise InputError(
                     f"the BatchNorm {name!r} has track_running_stats=False, so that a score depends on the other rows "
-                    "of its batch. Several processes cannot repeat that. Leave it out."
+                    "of its batch. Several processes cannot do that. Leave this setting out."
                 )
             layers.append(layer)
         try:

@@ -48,7 +48,7 @@ class Rows:
 
     @property
     def on_device(self) -> bool:
-        """Whether batches are gathered on the device. Rows of a file and sparse ones pass through the host."""
+        """Whether batches are gathered on the device. Rows of a file and sparse rows are gathered on the host."""
         return self.sparse is None and self.dense.device.type == self.device.type
 
     def __getitem__(self, index: Tensor) -> Tensor:
