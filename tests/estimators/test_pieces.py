@@ -306,6 +306,8 @@ def test_other_kinds_are_refused(tmp_path: Path, saves: Any) -> None:
             other.fit(x, y)
     with pytest.raises(InputError, match="takes no checkpoint"):
         PositiveKindsClassifier(LogisticRegression(), unlabeled="", checkpoint=tmp_path / "b").fit(X, KINDS)
+    with pytest.raises(InputError, match="could hold one kind alone"):
+        of_kinds(ElkanNotoClassifier(checkpoint=tmp_path / "b", random_state=0)).fit(X, KINDS)
     with pytest.raises(InputError, match="needs random_state"):
         of_kinds(checkpoint=tmp_path / "b").set_params(random_state=None).fit(X, KINDS)
     assert not (tmp_path / "b").exists()

@@ -97,7 +97,9 @@ def test_killed_trainings_end_as_untouched_ones(tmp_path: Path) -> None:
     The other methods are in tests/estimators/test_pieces.py.
     """
     script = ROOT / "benchmarks" / "torture" / "checkpoints.py"
-    subprocess.run([sys.executable, script, "13", "networks"], check=True, env={**os.environ, "TORTURE_ROWS": str(tmp_path)})
+    subprocess.run(
+        [sys.executable, script, "13", "networks"], check=True, env={**os.environ, "TORTURE_ROWS": str(tmp_path)}
+    )
     (row,) = read_rows([tmp_path / "checkpoints.jsonl"])
     assert row["kills"] >= 13
     assert row["kinds"] >= sum(method.is_network for method in METHODS.values())

@@ -171,8 +171,10 @@ def shortened(row: Row, drawn: bool) -> Row:
 
 
 def _short_history(history: dict[str, list[Any]], drawn: bool) -> dict[str, list[Any]]:
-    if drawn or not history:
-        return {"loss": history["loss"]} if history else {}
+    if not history:
+        return {}
+    if drawn:
+        return {"loss": history["loss"]}
     last = len(next(iter(history.values())))
     kept = [epoch for epoch in range(1, last + 1) if epoch % 20 == 0 or epoch == last]
     terms = {name: values for name, values in history.items() if name not in ("lr", "lambda")}  # the settings say them

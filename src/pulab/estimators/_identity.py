@@ -50,7 +50,8 @@ def identity_of_fit(estimator: Any, arrays: Mapping[str, Any], seed: int | None,
         # Also the parameters of classifiers in it.
         **{n: _shown(value) for n, value in estimator.get_params(deep=True).items() if n not in (*LEFT_OUT, "n_jobs")},
     }
-    return Identity(settings, lambda: {name: checksum_of(array) for name, array in arrays.items()})
+    sums = {name: checksum_of(array) for name, array in arrays.items()}  # now: later they would be held until then
+    return Identity(settings, lambda: sums)
 
 
 # Libraries whose fits such a method may contain, and their modules.

@@ -108,6 +108,12 @@ class PositiveKindsClassifier(PUClassifier):
         priors = self._given_priors(kinds, estimator)
         none = self._none(kinds)
         every_row = _parameter(estimator, "scenario", "case-control") == "single-sample"
+        inner = _parameter(estimator, "checkpoint", None)
+        if inner is not None and self.checkpoint is None and not Path(inner).is_dir():
+            raise InputError(
+                f"the checkpoint {inner} of the estimator could hold one kind alone. Pass checkpoint to "
+                "PositiveKindsClassifier instead."
+            )
         seed = None if self.random_state is None else draw_seed(self.random_state)
         place = self._folder(estimator, X, kind_of, seed)
         fitted = []

@@ -166,12 +166,13 @@ class Work:
             self._interrupts.answer()
 
     def _state(self) -> dict[str, Any]:
-        for name, piece in self._done.items():
+        for name, piece in list(self._done.items()):
             if isinstance(piece, Live):
                 try:
                     self._done[name] = _packed(piece)
                 except InputError as error:  # very rare: check_can_be_kept has tried one before the fit
                     warn(f"a part of the fit cannot be kept in the checkpoint: {error} The fit goes on.")
+                    del self._done[name]
         return {"pieces": {name: _as_state(p) for name, p in self._done.items() if isinstance(p, Packed)}}
 
 

@@ -4,7 +4,9 @@ import os
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -129,12 +131,18 @@ def _check_memory(frame: pl.DataFrame, columns: Sequence[Column]) -> None:
         )
 
 
+CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+
+
 def _memory() -> float:
-    """The bytes of the machine's memory; no limit where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return float("inf")
+    """The bytes of memory that the machine has, or its container; no limit where the system does not tell."""
+    limits = [float("inf")]
+    with suppress(AttributeError, ValueError, OSError):  # Windows has no sysconf
+        limits.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    for path in CONTAINER:
+        with suppress(ValueError, OSError):  # "max" is no limit
+            limits.append(float(int(Path(path).read_text())))
+    return min(limits)
 
 
 def _array(frame: pl.DataFrame) -> Single:
