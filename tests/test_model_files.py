@@ -270,6 +270,16 @@ def test_a_killed_save_loses_no_model_and_a_reader_beside_it_always_finds_one() 
     assert (row["kills"], row["failed"], row["leftovers"]) == (20, 0, 0)
 
 
+def test_a_folder_that_was_replaced_twice_is_not_taken_for_the_first_one(tmp_path: Path) -> None:
+    """File systems give the number of a removed folder to a new one, so a reader holds the folder open."""
+    (tmp_path / "a").mkdir()
+    with _folder._held(tmp_path / "a") as before:
+        (tmp_path / "a").rmdir()
+        for name in "bcdefgh":
+            (tmp_path / name).mkdir()
+            assert _folder._identity(tmp_path / name) != before
+
+
 def test_leftovers_of_killed_saves_are_removed_and_those_of_living_ones_stay(tmp_path: Path) -> None:
     model = fitted("elkan-noto")
     dead, alive = (tmp_path / f".model.writing-{digit * 16}" for digit in "0a")
