@@ -362,7 +362,10 @@ def metrics_curves() -> str:
 
 
 def torture() -> str:
-    """The counts of the long tests, a line each: of each test the newest row."""
+    """The counts of the long tests, a line each: of each test the newest row.
+
+    Model files are attacked in several runs, with a seed each. Those of the newest commit are added up.
+    """
 
     def rows(name: str) -> list[Row]:
         found = read_rows([committed_rows() / "reliability" / f"{name}.jsonl"])
@@ -376,10 +379,15 @@ def torture() -> str:
         ]
         for row in rows("rows")
     ]
+    models = read_rows([committed_rows() / "reliability" / "models.jsonl"])
     for row in rows("models"):
         if "cases" in row:
-            fine = f"{row['ModelFileError']:,} refused, {row['loaded and predicts']:,} load and predict"
-            lines.append([row["topic"], f"{row['cases']:,} files", f"{fine}, {row['other']} other"])
+            runs = [one for one in models if (one["topic"], one.get("commit")) == (row["topic"], row["commit"])]
+            cases, refused, fine, other = (
+                sum(one[name] for one in runs) for name in ("cases", "ModelFileError", "loaded and predicts", "other")
+            )
+            tried = f"{refused:,} refused, {fine:,} load and predict, {other} other"
+            lines.append([row["topic"], f"{cases:,} files", tried])
         else:
             tried = f"{row['kills']:,} kills, {row['reads']:,} reads beside the writer"
             lines.append([row["topic"], tried, f"{row['failed']} failed, {row['leftovers']} leftovers"])
