@@ -151,6 +151,15 @@ WIDE = {
     "gib_at_the_peak": "GiB at the peak",
 }
 
+CHECKPOINTS = {
+    "epochs": "epochs",
+    "seconds_a_fit": "a fit without, s",
+    "saves": "saves",
+    "seconds_a_save": "a save, s",
+    "share": "share of the time in saves",
+    "ratio": "fit with against without",
+}
+
 TABLES: dict[str, Callable[[], str]] = {
     "goals": goals,
     "cost": partial(measured, "cost", COST),
@@ -163,6 +172,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "score": partial(measured, "score", SCORE),
     "peers": peers,
     "wide": partial(measured, "wide", WIDE),
+    "checkpoints": partial(measured, "checkpoints", CHECKPOINTS),
     "first-answer": partial(measured, "first-answer", FIRST_ANSWER),
     "gpu": gpu_seconds,
 }

@@ -14,7 +14,13 @@ import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
-from pulab import BaggingPUClassifier, BoostingPUClassifier, ElkanNotoClassifier, NNPUClassifier
+from pulab import (
+    BaggingPUClassifier,
+    BoostingPUClassifier,
+    ElkanNotoClassifier,
+    NNPUClassifier,
+    PlainBoostingPUClassifier,
+)
 from pulab._packing._lightgbm import check_lightgbm
 from pulab.errors import InputError, ModelFileError, PulabWarning
 from pulab.methods import METHODS, Method
@@ -189,6 +195,23 @@ def test_a_tree_that_points_back_is_refused(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model")
     with pytest.raises(ModelFileError, match="a tree in it is invalid"):
         load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("backend", "library"), [("lightgbm", "lightgbm"), ("xgboost", "xgboost"), ("scikit-learn", "sklearn")]
+)
+def test_splits_between_gaps_and_numbers_can_be_saved(backend: str, library: str, tmp_path: Path) -> None:
+    """Where a gap tells the class, LightGBM writes infinite thresholds."""
+    if backend != "scikit-learn":
+        pytest.importorskip(backend)
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((600, 2)) < 0.3, np.nan, rng.normal(size=(600, 2)))
+    s = np.isnan(X[:, 0]) != np.isnan(X[:, 1])
+    clf = PlainBoostingPUClassifier(prior=0.7, scenario="single-sample", backend=backend, random_state=0).fit(X, s)
+    if backend == "lightgbm":
+        assert re.search(r"threshold=.*\binf\b", clf.model_.model_to_string())
+    save_model(clf, tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").predict_proba(X), clf.predict_proba(X))
 
 
 def test_trees_of_lightgbm_that_would_crash_it_are_refused() -> None:

@@ -16,7 +16,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pulab.errors import InputError, InputTypeError, OutOfMemoryError, PriorError, PulabError, in_one_line, short, warn
+from pulab.errors import (
+    InputError,
+    InputTypeError,
+    OutOfMemoryError,
+    PriorError,
+    PulabError,
+    in_one_line,
+    nearest,
+    short,
+    warn,
+)
 
 AnyArray = NDArray[Any]
 Index = NDArray[np.int64]
@@ -108,7 +118,8 @@ def check_number(
 def check_choice(name: str, value: Any, choices: Any) -> None:
     """Refuse a parameter that is not one of these words."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}.")
+        near = nearest(value, map(str, choices)) if isinstance(value, str) else ""
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}.{near}")
 
 
 def several(name: str, values: Any) -> Any:

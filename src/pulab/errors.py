@@ -1,7 +1,9 @@
 """Errors and warnings. A message says in one line what was expected, what was given, and what to do."""
 
+import difflib
 import sys
 import warnings
+from collections.abc import Iterable
 from traceback import walk_stack
 from typing import Any
 
@@ -76,3 +78,10 @@ def short(value: Any) -> str:
     except Exception:  # whole numbers of 4,301 digits have no text
         text = f"a {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:97]}…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that suggests a similar name; empty if there is none."""
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

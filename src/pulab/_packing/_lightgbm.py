@@ -36,7 +36,7 @@ _KEYS = {
     "num_cat": (_ONE, "0"),
     "split_feature": (_NODE, _INT),
     "split_gain": (_NODE, rf"{_FLOAT}|-?inf"),
-    "threshold": (_NODE, _FLOAT),
+    "threshold": (_NODE, rf"{_FLOAT}|-?inf"),  # infinite: gaps go to one side, all numbers to the other
     "decision_type": (_NODE, "0|2|4|6|8|10"),
     "left_child": (_NODE, _INT),
     "right_child": (_NODE, _INT),
@@ -130,7 +130,7 @@ def _check_tree(raw: bytes, start: int, end: int, i: int, n_features: int) -> No
     for key, (begin, stop) in values.items():
         tokens = raw[begin:stop].split(b" ") if begin < stop else []
         if not all(map(_PATTERNS[key].fullmatch, tokens)) or not np.isfinite(_floats(tokens, key)).all():
-            raise ModelFileError(f"a tree in it has {key} that are not finite numbers")
+            raise ModelFileError(f"a tree in it has numbers of {key} that are not finite")
         if key in _INDICES:
             indices[key] = np.array(tokens, dtype=np.int64)
     _check_children(indices["left_child"], indices["right_child"])
@@ -140,7 +140,9 @@ def _check_tree(raw: bytes, start: int, end: int, i: int, n_features: int) -> No
 
 
 def _floats(tokens: list[bytes], key: str) -> NDArray[np.float64]:
-    return np.array([token for token in tokens if not (key == "split_gain" and b"inf" in token)], dtype=np.float64)
+    """The numbers, without those that may be infinite."""
+    may_be = key in ("split_gain", "threshold")
+    return np.array([token for token in tokens if not (may_be and b"inf" in token)], dtype=np.float64)
 
 
 def _check_children(left: NDArray[np.int64], right: NDArray[np.int64]) -> None:

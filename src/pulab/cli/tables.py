@@ -4,6 +4,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,7 +124,7 @@ def fit(
     check_folder(out)
     if is_inside(table, out):
         raise InputError(f"--out {out} would replace the folder of {name_of(table)}. Name another.")
-    with console.steps() as step:
+    with _kept_in(checkpoint), console.steps() as step:
         model = fit_table(
             table,
             label,
@@ -338,6 +339,17 @@ def _numbers(text: str) -> list[float] | None:
         return [float(part) for part in text.split(":")]
     except ValueError:
         return None
+
+
+@contextmanager
+def _kept_in(checkpoint: Path | None) -> Iterator[None]:
+    """Say after Ctrl-C or SIGTERM how the command goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if checkpoint is not None and checkpoint.is_dir():
+            console.note(f"what is finished is kept in {checkpoint}. Run the same command again to go on.")
+        raise
 
 
 def _lines(summary: Summary) -> Iterator[str]:

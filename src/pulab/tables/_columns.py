@@ -1,13 +1,12 @@
 """How the columns of a table are read. The kinds are decided in the fit, and scoring reads the same kinds."""
 
 import datetime
-import difflib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from pulab.errors import InputError, short
+from pulab.errors import InputError, nearest, short
 
 WORDS = (pl.String, pl.Categorical, pl.Enum)
 LEFT_OUT = "left out"
@@ -267,10 +266,3 @@ def check_column(name: Any, known: Sequence[str], where: str, option: str) -> No
     if name not in known:
         shown = ", ".join(map(repr, known[:20])) + (", …" if len(known) > 20 else "")
         raise InputError(f"{where} has no column {name!r} for {option}.{nearest(name, known) or f' It has: {shown}.'}")
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """A question that suggests a similar name; empty if there is none."""
-    by_lower = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -189,7 +189,12 @@ def fit_table(
         features, numbers = learn_features(data, random_state)
         X = Views(features, numbers)
         if kept is not None:
-            asked_for = {"method": methods, "prior": prior, "scenario": scenario, "random_state": random_state}
+            asked_for = {
+                "method": ", ".join(methods),
+                "prior": prior,
+                "scenario": scenario,
+                "random_state": random_state,
+            }
             _keep_in(kept, asked_for, numbers, data)
         given, of_row = _given(told, measured, data, scenario), data.strata and stratum_of(data.strata, data.conformed)
         untold = _given(None, measured, data, scenario)
@@ -238,7 +243,8 @@ def _keep_in(folder: Path, settings: dict[str, Any], numbers: Single, data: Tabl
 
     from pulab.training.checkpoint import Identity, begin_folder, checksum
 
-    arrays = {"the table": numbers, "the label": data.labelled, "the reviewed answers": data.answers}
+    arrays = {"the table": numbers, "the label": data.labelled}
+    arrays |= {"the review": data.answers} if data.answers.any() else {}
     arrays |= {} if data.weights is None else {"the weights": data.weights}
     versions = {"the version of pulab": __version__, "the version of torch": torch.__version__}
     sums = {name: checksum({name: torch.from_numpy(np.ascontiguousarray(array))}) for name, array in arrays.items()}

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import polars as pl
 import pyarrow as pa
 
-from pulab.errors import DataFormatError, DataNotFoundError, InputError, in_one_line
+from pulab.errors import DataFormatError, DataNotFoundError, InputError, in_one_line, nearest
 from pulab.tables._arrow import arrow_file_pieces, arrow_stream_pieces, parquet_pieces
-from pulab.tables._columns import WORDS, nearest
+from pulab.tables._columns import WORDS
 from pulab.tables._csv import csv_fault, csv_pieces, open_plain
 from pulab.tables._databases import duckdb_pieces, sqlite_pieces
 from pulab.tables._excel import excel_pieces

@@ -158,7 +158,7 @@ def refuse_others(place: Path, theirs: Any, ours: list[dict[str, Any]]) -> None:
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """What two trainings differ in, in words."""
+    """What two trainings differ in, in words: in settings, or else in arrays. Another seed makes other arrays, too."""
     old, new = theirs["settings"], ours["settings"]
     settings = [
         f"{name} was {_shown(old, name)} and is {_shown(new, name)}"
@@ -166,7 +166,7 @@ def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str
         if old.get(name) != new.get(name) or (name in old) != (name in new)
     ]
     old, new = theirs["arrays"], ours["arrays"]
-    return settings + [
+    return settings or [
         f"{name} is not the same" for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)
     ]
 
