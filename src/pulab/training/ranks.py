@@ -132,7 +132,7 @@ class WholeBatchNorm:
     """
 
     def __init__(self) -> None:
-        self.unseen = False  # whether the row that passes is a placeholder: this rank has no row of the batch
+        self.unseen = False  # whether this rank has no row of the batch: it then passes one that does not count
 
     @contextmanager
     def inside(self, *modules: nn.Module) -> Iterator[None]:
